@@ -1,0 +1,1 @@
+"""Foundations: settings, seeds, files, errors and the key to shape names."""

@@ -1,0 +1,10 @@
+"""The one exception whose message is written for the person at the keyboard."""
+
+
+class UserError(Exception):
+  """Reports bad input in one line a person can act on.
+
+  The message names the file and record, the value found, the value wanted and what
+  to do. The launcher prints it without a traceback and exits with status 2; every
+  other exception is our own bug and keeps its traceback.
+  """

@@ -1,0 +1,1 @@
+"""From raw files to records: clouds, instances, landmarks and queries."""
