@@ -1,0 +1,1 @@
+"""Plane geometry on the host: boxes, affines and coordinate reference systems."""
