@@ -38,9 +38,10 @@ def _coerce(value: Any, wanted: Any, where: str) -> Any:
     )
   if wanted is float and isinstance(value, int) and not isinstance(value, bool):
     return float(value)
-  if isinstance(wanted, type) and wanted in (int, float, str, bool):
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-      raise UserError(f"{where}: want {wanted.__name__}, found {value!r}")
+  plain = wanted in (int, float, str, bool)
+  bool_as_int = wanted is int and isinstance(value, bool)
+  if plain and (not isinstance(value, wanted) or bool_as_int):
+    raise UserError(f"{where}: want {wanted.__name__}, found {value!r}")
   return value
 
 
