@@ -1,0 +1,1 @@
+"""Policies without training: the scripted expert, random play, the host loop."""
