@@ -1,0 +1,1 @@
+"""Loops: mesh, train state, updates, training, evaluation, checkpoints and logs."""
