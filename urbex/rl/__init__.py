@@ -1,0 +1,1 @@
+"""Rewards, advantages, log-probabilities and losses: arrays in, arrays out."""
