@@ -1,0 +1,1 @@
+"""Qwen3-VL in Flax: pure functions over a plain tree of parameters."""

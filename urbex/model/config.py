@@ -1,0 +1,221 @@
+"""Reads a checkpoint's config.json into frozen, hashable sizes.
+
+The class defaults in transformers are not those of the released checkpoints, so
+nothing here has a default that a checkpoint could silently inherit: a missing size
+is an error.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from urbex.core import files
+from urbex.core.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class TextConfig:
+  """Sizes of the language model; `mrope_section` counts frequencies for T, H, W."""
+
+  vocab_size: int
+  width: int
+  mlp_width: int
+  layers: int
+  heads: int
+  kv_heads: int
+  head_dim: int
+  rms_eps: float
+  rope_theta: float
+  mrope_section: tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class VisionConfig:
+  """Sizes of the vision tower; `deepstack` names the blocks that are tapped."""
+
+  width: int
+  mlp_width: int
+  layers: int
+  heads: int
+  patch_px: int
+  temporal: int
+  merge: int
+  channels: int
+  position_side: int
+  out_width: int
+  rope_theta: float
+  deepstack: tuple[int, ...]
+
+  @property
+  def head_dim(self) -> int:
+    return self.width // self.heads
+
+  @property
+  def patch_values(self) -> int:
+    """Values of one uint8 patch, before the temporal doubling: C·ph·pw."""
+    return self.channels * self.patch_px**2
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+  """A whole Qwen3-VL: text, vision, special ids, and how its layers are run.
+
+  `scan` runs the stacked layers as one loop (small programs, needed for deep
+  models); otherwise they are unrolled, which is faster for a few layers on a CPU.
+  The parameters are the same either way.
+  """
+
+  text: TextConfig
+  vision: VisionConfig
+  tied: bool
+  image_token_id: int
+  vision_start_token_id: int
+  vision_end_token_id: int
+  scan: bool
+
+  @classmethod
+  def from_folder(cls, folder: str | Path) -> "ModelConfig":
+    """Reads `folder/config.json`.
+
+    Raises:
+      UserError: the file is missing, not JSON, or not a Qwen3-VL this code can run.
+    """
+    path = Path(folder) / "config.json"
+    return cls.from_dict(files.read_json(path), where=str(path))
+
+  @classmethod
+  def from_dict(
+    cls, values: Mapping[str, Any], where: str = "config.json"
+  ) -> "ModelConfig":
+    """Builds the config from a parsed config.json (either spelling of the rope)."""
+    outer = _Reader(values, where)
+    outer.expect("model_type", "qwen3_vl")
+    text = _text(_Reader(outer.get("text_config", dict), f"{where}: text_config"))
+    vision = _vision(
+      _Reader(outer.get("vision_config", dict), f"{where}: vision_config")
+    )
+    config = cls(
+      text=text,
+      vision=vision,
+      # The outer flag decides: transformers ties by it, whatever text_config says.
+      tied=outer.get("tie_word_embeddings", bool, False),
+      image_token_id=outer.get("image_token_id", int),
+      vision_start_token_id=outer.get("vision_start_token_id", int),
+      vision_end_token_id=outer.get("vision_end_token_id", int),
+      scan=max(text.layers, vision.layers) > 8,
+    )
+    _check(config, where)
+    return config
+
+
+class _Reader:
+  """Typed look-ups in one JSON object, with errors that name the key."""
+
+  def __init__(self, values: Mapping[str, Any], where: str):
+    self.values, self.where = values, where
+
+  def get(self, key: str, kind: type, default: Any = None) -> Any:
+    value = self.values.get(key, default)
+    if value is None:
+      raise UserError(f"{self.where}: {key} is missing")
+    if kind is float and isinstance(value, int):
+      value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+      raise UserError(
+        f"{self.where}: {key} is {value!r}; want a value of type {kind.__name__}"
+      )
+    return value
+
+  def expect(self, key: str, *wanted: Any) -> None:
+    """Refuses a setting this code does not implement; absent is accepted."""
+    value = self.values.get(key, wanted[0])
+    if value not in wanted:
+      raise UserError(
+        f"{self.where}: {key} is {value!r}; this code runs only "
+        f"{' or '.join(map(repr, wanted))}"
+      )
+
+
+def _text(reader: _Reader) -> TextConfig:
+  reader.expect("model_type", "qwen3_vl_text")
+  reader.expect("hidden_act", "silu")
+  reader.expect("attention_bias", False)
+  rope = reader.values.get("rope_parameters") or reader.values.get("rope_scaling") or {}
+  rope = _Reader(rope, f"{reader.where}: rope")
+  rope.expect("rope_type", "default")
+  rope.expect("mrope_interleaved", True)
+  theta = rope.values.get("rope_theta", reader.values.get("rope_theta"))
+  section = rope.get("mrope_section", list)
+  width, heads = reader.get("hidden_size", int), reader.get("num_attention_heads", int)
+  return TextConfig(
+    vocab_size=reader.get("vocab_size", int),
+    width=width,
+    mlp_width=reader.get("intermediate_size", int),
+    layers=reader.get("num_hidden_layers", int),
+    heads=heads,
+    kv_heads=reader.get("num_key_value_heads", int, heads),
+    head_dim=reader.get("head_dim", int, width // heads),
+    rms_eps=reader.get("rms_norm_eps", float, 1e-6),
+    rope_theta=_Reader({"rope_theta": theta}, reader.where).get("rope_theta", float),
+    mrope_section=tuple(section),
+  )
+
+
+def _vision(reader: _Reader) -> VisionConfig:
+  reader.expect("model_type", "qwen3_vl", "qwen3_vl_vision")
+  reader.expect("hidden_act", "gelu_pytorch_tanh")
+  rope = reader.values.get("rope_parameters") or {}
+  positions = reader.get("num_position_embeddings", int)
+  side = round(positions**0.5)
+  if side * side != positions:
+    raise UserError(
+      f"{reader.where}: num_position_embeddings is {positions}; want a square"
+    )
+  return VisionConfig(
+    width=reader.get("hidden_size", int),
+    mlp_width=reader.get("intermediate_size", int),
+    layers=reader.get("depth", int),
+    heads=reader.get("num_heads", int),
+    patch_px=reader.get("patch_size", int),
+    temporal=reader.get("temporal_patch_size", int),
+    merge=reader.get("spatial_merge_size", int),
+    channels=reader.get("in_channels", int, 3),
+    position_side=side,
+    out_width=reader.get("out_hidden_size", int),
+    rope_theta=float(rope.get("rope_theta", 10000.0)),
+    deepstack=tuple(reader.get("deepstack_visual_indexes", list)),
+  )
+
+
+def _check(config: ModelConfig, where: str) -> None:
+  """Refuses sizes that do not fit together, with the numbers, before any compile."""
+  text, vision = config.text, config.vision
+  section = text.mrope_section
+  rules = (
+    (min(dataclasses.asdict(text)[k] for k in ("vocab_size", "width", "layers")) > 0,
+     "vocab_size, hidden_size and num_hidden_layers must be positive"),
+    (text.heads % text.kv_heads == 0,
+     f"{text.heads} query heads do not divide into {text.kv_heads} kv heads"),
+    (text.head_dim % 2 == 0, f"head_dim {text.head_dim} is odd"),
+    (len(section) == 3 and sum(section) == text.head_dim // 2,
+     f"mrope_section {list(section)} must be 3 counts that sum to head_dim/2 = "
+     f"{text.head_dim // 2}"),
+    (vision.width % vision.heads == 0 and vision.head_dim % 4 == 0,
+     f"vision hidden_size {vision.width} over {vision.heads} heads must give a "
+     "head size that is a multiple of 4"),
+    (vision.out_width == text.width,
+     f"vision out_hidden_size {vision.out_width} must equal text hidden_size "
+     f"{text.width}"),
+    (all(0 <= k < vision.layers for k in vision.deepstack),
+     f"deepstack_visual_indexes {list(vision.deepstack)} must lie in "
+     f"0..{vision.layers - 1}"),
+    (len(vision.deepstack) <= text.layers,
+     f"{len(vision.deepstack)} deepstack taps need as many text layers; there are "
+     f"{text.layers}"),
+    (0 <= config.image_token_id < text.vocab_size,
+     f"image_token_id {config.image_token_id} must lie in 0..{text.vocab_size - 1}"),
+  )  # fmt: skip
+  for holds, problem in rules:
+    if not holds:
+      raise UserError(f"{where}: {problem}")

@@ -1,0 +1,239 @@
+"""Qwen3-VL as pure functions of a plain parameter tree.
+
+The tree's paths are those of the module attributes below, which carry the names of
+the published checkpoint; layers of one kind are stacked on a leading axis.
+"""
+
+import functools
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from urbex.core.types import Params
+from urbex.model import layers
+from urbex.model.cache import Cache, init_cache
+from urbex.model.config import ModelConfig
+from urbex.model.text import TextModel
+from urbex.model.vision import ImageFeatures, VisionTower
+from urbex.model.vision_layout import VisionLayout
+
+__all__ = [
+  "Cache",
+  "ImageFeatures",
+  "RowFeatures",
+  "Tokens",
+  "encode_images",
+  "extend",
+  "forward",
+  "gather_rows",
+  "init_cache",
+  "init_params",
+  "logits",
+]
+
+
+class Tokens(NamedTuple):
+  """A padded batch of rows.
+
+  ids_BT: int32 token ids.
+  position_3BT: int32 T, H, W positions (urbex.model.positions).
+  image_index_BT: int32, −1 for text, else which of the row's image tokens.
+  valid_BT: bool, False for padding on either side.
+  """
+
+  ids_BT: jax.Array
+  position_3BT: jax.Array
+  image_index_BT: jax.Array
+  valid_BT: jax.Array
+
+
+class RowFeatures(NamedTuple):
+  """The image tokens of each row: N = I·M places, M to an image."""
+
+  main_BND: jax.Array
+  deep_KBND: jax.Array
+
+
+class Qwen3VL(nnx.Module):
+  """The whole model; `language_model` and `visual` as in the checkpoint."""
+
+  def __init__(self, config: ModelConfig, rngs: nnx.Rngs, qk_gain: float = 1.0):
+    self.visual = VisionTower(config.vision, rngs)
+    self.language_model = TextModel(config.text, rngs, qk_gain)
+    if not config.tied:
+      self.lm_head = layers.linear(
+        (config.text.width, config.text.vocab_size), rngs, False
+      )
+
+
+@functools.cache
+def _graph(config: ModelConfig):
+  model = nnx.eval_shape(lambda: Qwen3VL(config, nnx.Rngs(0)))
+  return nnx.split(model, nnx.Param, ...)
+
+
+def _bind(params: Params, config: ModelConfig) -> Qwen3VL:
+  """Puts a plain tree into the module; happens while tracing, costs nothing run."""
+  graph, _, rest = _graph(config)
+  return nnx.merge(graph, params, rest)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2))
+def init_params(config: ModelConfig, key: jax.Array, qk_gain: float = 2.0) -> Params:
+  """Draws fp32 parameters.
+
+  Args:
+    config: sizes.
+    key: jax random key.
+    qk_gain: first gain of the q and k norms; near 2, attention is sharp enough from
+      the start for a small model to learn to copy.
+
+  Returns:
+    A plain nested dict of arrays.
+  """
+  model = Qwen3VL(config, nnx.Rngs(key), qk_gain)
+  return nnx.to_pure_dict(nnx.state(model, nnx.Param))
+
+
+def encode_images(
+  params: Params,
+  config: ModelConfig,
+  patches_UPC: jax.Array,
+  layout: VisionLayout,
+  remat: bool = False,
+) -> ImageFeatures:
+  """Encodes U images of up to P patches, each alone.
+
+  Args:
+    params: the parameter tree.
+    config: the model's config.
+    patches_UPC: uint8 [U, P, 3·16·16] in the preprocessor's order.
+    layout: vision_layout(grids, config, P).
+    remat: recompute blocks in the backward pass.
+
+  Returns:
+    Features of P/merge² tokens an image; those of padding are meaningless.
+  """
+  chex.assert_rank(patches_UPC, 3)
+  chex.assert_equal_shape_prefix([patches_UPC, layout.valid_UP], 2)
+  tower = _bind(params, config).visual
+  return tower(patches_UPC, layout, scan=config.scan, remat=remat)
+
+
+def gather_rows(features: ImageFeatures, slot_BI: jax.Array) -> RowFeatures:
+  """Lays out each row's images side by side.
+
+  Args:
+    features: of U images, M tokens each.
+    slot_BI: int32, which image is the row's i-th; −1 for none.
+
+  Returns:
+    N = I·M tokens a row, image i at i·M..i·M+M−1; zeros for absent images.
+  """
+  batch, images = slot_BI.shape
+  there_BI = slot_BI >= 0
+
+  def gather(main_UMD):
+    main_BIMD = main_UMD[jnp.maximum(slot_BI, 0)]
+    main_BIMD = jnp.where(there_BI[..., None, None], main_BIMD, 0)
+    tokens, width = main_UMD.shape[1:]
+    return main_BIMD.reshape(batch, images * tokens, width)
+
+  deep_KBND = jax.vmap(gather)(features.deep_KUMD)
+  return RowFeatures(gather(features.main_UMD), deep_KBND)
+
+
+def _at_images(feature_BND: jax.Array, tokens: Tokens) -> jax.Array:
+  index_BT1 = jnp.maximum(tokens.image_index_BT, 0)[..., None]
+  return jnp.take_along_axis(feature_BND, index_BT1, axis=1)
+
+
+def _embed(model: Qwen3VL, tokens: Tokens, features: RowFeatures | None):
+  """Returns token embeddings with image tokens replaced, and the deepstack adder."""
+  chex.assert_rank(tokens.ids_BT, 2)
+  chex.assert_shape(tokens.position_3BT, (3, *tokens.ids_BT.shape))
+  chex.assert_equal_shape([tokens.ids_BT, tokens.image_index_BT, tokens.valid_BT])
+  x_BTD = model.language_model.embed_tokens.embedding[...][tokens.ids_BT]
+  if features is None:
+    return x_BTD, None, 0
+  image_BT1 = (tokens.image_index_BT >= 0)[..., None]
+  main_BTD = _at_images(features.main_BND, tokens).astype(x_BTD.dtype)
+
+  def add_deep(x_BTD, k):
+    deep_BTD = _at_images(features.deep_KBND[k], tokens).astype(x_BTD.dtype)
+    return x_BTD + jnp.where(image_BT1, deep_BTD, 0)
+
+  return jnp.where(image_BT1, main_BTD, x_BTD), add_deep, len(features.deep_KBND)
+
+
+def forward(
+  params: Params,
+  config: ModelConfig,
+  tokens: Tokens,
+  features: RowFeatures | None,
+  remat: bool = False,
+) -> jax.Array:
+  """Runs whole rows and returns their last hidden states [B, T, D].
+
+  Each token sees the valid tokens at or before it. Padding's states are finite and
+  meaningless. `features` None means that no row has an image.
+  """
+  model = _bind(params, config)
+  x_BTD, add_deep, taps = _embed(model, tokens, features)
+  return model.language_model(
+    x_BTD,
+    tokens.position_3BT,
+    tokens.valid_BT,
+    add_deep,
+    taps,
+    scan=config.scan,
+    remat=remat,
+  )
+
+
+def extend(
+  params: Params,
+  config: ModelConfig,
+  cache: Cache,
+  tokens: Tokens,
+  features: RowFeatures | None,
+) -> tuple[jax.Array, Cache]:
+  """Appends each row's valid tokens to its cache; prefill and decode alike.
+
+  Equal to `forward` over the row's whole history, however it was cut. A row with no
+  valid token keeps its cache; tokens beyond the capacity are not kept, so the caller
+  must check lengths first.
+
+  Args:
+    params: the parameter tree.
+    config: the model's config.
+    cache: donate it to have it updated in place.
+    tokens: T new tokens a row, padded on either side.
+    features: the row's image tokens, which image_index_BT points into.
+
+  Returns:
+    The hidden states [B, T, D] of the new tokens, and the grown cache.
+  """
+  model = _bind(params, config)
+  x_BTD, add_deep, taps = _embed(model, tokens, features)
+  return model.language_model.extend(
+    x_BTD, tokens.position_3BT, tokens.valid_BT, add_deep, taps, cache
+  )
+
+
+def logits(params: Params, config: ModelConfig, hidden: jax.Array) -> jax.Array:
+  """Returns fp32 logits [..., V] of hidden states [..., D].
+
+  Gather the positions that matter first: one 8192-token row of the 4B model is 5 GB.
+  """
+  if config.tied:
+    kernel_VD = params["language_model"]["embed_tokens"]["embedding"]
+    return jnp.einsum(
+      "...D,VD->...V", hidden, kernel_VD, preferred_element_type=jnp.float32
+    )
+  return jnp.matmul(
+    hidden, params["lm_head"]["kernel"], preferred_element_type=jnp.float32
+  )

@@ -1,0 +1,195 @@
+"""The language model: grouped-query attention, interleaved M-RoPE, deepstack."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from urbex.model import cache as kv
+from urbex.model import layers
+from urbex.model.config import TextConfig
+
+
+def mrope_axis(section: tuple[int, int, int]) -> np.ndarray:
+  """Returns which axis (0 T, 1 H, 2 W) turns each of the E/2 frequencies.
+
+  Interleaved: H at 1, 4, 7, … and W at 2, 5, 8, … for as many as their section
+  holds, T everywhere else.
+  """
+  index = np.arange(sum(section))
+  axis = np.zeros_like(index)
+  for a in (1, 2):
+    axis[(index % 3 == a) & (index < 3 * section[a])] = a
+  return axis
+
+
+def rotation(position_3BT: jax.Array, config: TextConfig, dtype) -> tuple:
+  """Returns cos and sin [B, T, E/2], computed in fp32 and cast to the dtype."""
+  half = config.head_dim // 2
+  frequency = config.rope_theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+  axis = mrope_axis(config.mrope_section)
+  place_BTE = jnp.moveaxis(position_3BT[axis], 0, -1)
+  angle_BTE = place_BTE.astype(jnp.float32) * frequency
+  return jnp.cos(angle_BTE).astype(dtype), jnp.sin(angle_BTE).astype(dtype)
+
+
+def attend(
+  q_BTHE: jax.Array, k_BJSE: jax.Array, v_BJSE: jax.Array, mask_BTS: jax.Array
+) -> jax.Array:
+  """Attends H query heads to J shared key heads; softmax in fp32.
+
+  A query that may see nothing (padding) gets the mean of the values: finite, unused.
+  """
+  batch, tokens, heads, size = q_BTHE.shape
+  groups = k_BJSE.shape[1]
+  q_BJGTE = (
+    (q_BTHE * size**-0.5)
+    .reshape(batch, tokens, groups, heads // groups, size)
+    .transpose(0, 2, 3, 1, 4)
+  )
+  rows = q_BJGTE.reshape(batch, groups, -1, size)
+  att_BJRS = jnp.einsum(
+    "BJRE,BJSE->BJRS", rows, k_BJSE, preferred_element_type=jnp.float32
+  )
+  att_BJGTS = att_BJRS.reshape(*q_BJGTE.shape[:-1], -1)
+  att_BJGTS = jnp.where(mask_BTS[:, None, None], att_BJGTS, -1e30)
+  att_BJGTS = jax.nn.softmax(att_BJGTS, axis=-1).astype(v_BJSE.dtype)
+  out_BJRE = jnp.einsum("BJRS,BJSE->BJRE", att_BJGTS.reshape(att_BJRS.shape), v_BJSE)
+  out_BTJGE = out_BJRE.reshape(q_BJGTE.shape).transpose(0, 3, 1, 2, 4)
+  return out_BTJGE.reshape(batch, tokens, heads * size).astype(q_BTHE.dtype)
+
+
+class Attention(nnx.Module):
+  """Projections, per-head norms of q and k, rotation."""
+
+  def __init__(self, config: TextConfig, rngs: nnx.Rngs, qk_gain: float):
+    width, size = config.width, config.head_dim
+    self.q_proj = layers.linear((width, config.heads * size), rngs, False)
+    self.k_proj = layers.linear((width, config.kv_heads * size), rngs, False)
+    self.v_proj = layers.linear((width, config.kv_heads * size), rngs, False)
+    self.o_proj = layers.linear(
+      (config.heads * size, width), rngs, False, layers.residual_init(config.layers)
+    )
+    self.q_norm = layers.RMSNorm(size, config.rms_eps, rngs, qk_gain)
+    self.k_norm = layers.RMSNorm(size, config.rms_eps, rngs, qk_gain)
+    self.size = size
+
+  def __call__(self, x_BTD: jax.Array, rope, attention: Callable) -> jax.Array:
+    shape = (*x_BTD.shape[:2], -1, self.size)
+    q_BTHE = layers.rotate(self.q_norm(self.q_proj(x_BTD).reshape(shape)), *rope)
+    k_BTJE = layers.rotate(self.k_norm(self.k_proj(x_BTD).reshape(shape)), *rope)
+    v_BTJE = self.v_proj(x_BTD).reshape(shape)
+    return self.o_proj(attention(q_BTHE, k_BTJE, v_BTJE))
+
+
+class Mlp(nnx.Module):
+  """SwiGLU."""
+
+  def __init__(self, config: TextConfig, rngs: nnx.Rngs):
+    self.gate_proj = layers.linear((config.width, config.mlp_width), rngs, False)
+    self.up_proj = layers.linear((config.width, config.mlp_width), rngs, False)
+    self.down_proj = layers.linear(
+      (config.mlp_width, config.width),
+      rngs,
+      False,
+      layers.residual_init(config.layers),
+    )
+
+  def __call__(self, x_BTD: jax.Array) -> jax.Array:
+    return self.down_proj(jax.nn.silu(self.gate_proj(x_BTD)) * self.up_proj(x_BTD))
+
+
+class Layer(nnx.Module):
+  """A pre-norm decoder layer."""
+
+  def __init__(self, config: TextConfig, rngs: nnx.Rngs, qk_gain: float):
+    self.input_layernorm = layers.RMSNorm(config.width, config.rms_eps, rngs)
+    self.self_attn = Attention(config, rngs, qk_gain)
+    self.post_attention_layernorm = layers.RMSNorm(config.width, config.rms_eps, rngs)
+    self.mlp = Mlp(config, rngs)
+
+  def __call__(self, x_BTD: jax.Array, rope, attention: Callable) -> jax.Array:
+    x_BTD = x_BTD + self.self_attn(self.input_layernorm(x_BTD), rope, attention)
+    return x_BTD + self.mlp(self.post_attention_layernorm(x_BTD))
+
+
+class TextModel(nnx.Module):
+  """Embeddings, stacked layers, final norm."""
+
+  def __init__(self, config: TextConfig, rngs: nnx.Rngs, qk_gain: float):
+    self.embed_tokens = nnx.Embed(
+      config.vocab_size, config.width, embedding_init=layers.embed_init, rngs=rngs
+    )
+    self.layers = layers.stack(lambda r: Layer(config, r, qk_gain), config.layers, rngs)
+    self.norm = layers.RMSNorm(config.width, config.rms_eps, rngs)
+    self.config = config
+
+  def __call__(
+    self,
+    x_BTD: jax.Array,
+    position_3BT: jax.Array,
+    valid_BT: jax.Array,
+    add_deep: Callable[[jax.Array, jax.Array], jax.Array],
+    taps: int,
+    *,
+    scan: bool,
+    remat: bool,
+  ) -> jax.Array:
+    """Runs whole rows, causally; add_deep(x, k) follows layer k < taps."""
+    rope = rotation(position_3BT, self.config, x_BTD.dtype)
+    tokens = x_BTD.shape[1]
+    causal_TS = jnp.tril(jnp.ones((tokens, tokens), bool))
+    mask_BTS = causal_TS & valid_BT[:, None, :]
+
+    def attention(q_BTHE, k_BSJE, v_BSJE):
+      k_BJSE, v_BJSE = k_BSJE.swapaxes(1, 2), v_BSJE.swapaxes(1, 2)
+      return attend(q_BTHE, k_BJSE, v_BJSE, mask_BTS)
+
+    def layer(module, x_BTD, k):
+      x_BTD = module(x_BTD, rope, attention)
+      if scan and taps:
+        x_BTD = jax.lax.cond(k < taps, add_deep, lambda x, _: x, x_BTD, k)
+      elif k < taps:
+        x_BTD = add_deep(x_BTD, k)
+      return x_BTD, None
+
+    x_BTD, _ = layers.apply_stack(self.layers, x_BTD, layer, scan=scan, remat=remat)
+    return self.norm(x_BTD)
+
+  def extend(
+    self,
+    x_BTD: jax.Array,
+    position_3BT: jax.Array,
+    valid_BT: jax.Array,
+    add_deep: Callable[[jax.Array, jax.Array], jax.Array],
+    taps: int,
+    cache: kv.Cache,
+  ) -> tuple[jax.Array, kv.Cache]:
+    """Runs new tokens against what each row already holds, and appends them.
+
+    Layers are unrolled, so each layer's cache is its own in-place buffer.
+    """
+    rope = rotation(position_3BT, self.config, x_BTD.dtype)
+    slot_BT = kv.slots(cache.length_B, valid_BT, cache.capacity)
+    mask_BTS = jnp.arange(cache.capacity) <= slot_BT[..., None]
+
+    def layer(module, x_BTD, k):
+      grown = []
+
+      def attention(q_BTHE, k_BTJE, v_BTJE):
+        k_BJSE = kv.write(cache.k[k], k_BTJE, slot_BT)
+        v_BJSE = kv.write(cache.v[k], v_BTJE, slot_BT)
+        grown.extend((k_BJSE, v_BJSE))
+        return attend(q_BTHE, k_BJSE, v_BJSE, mask_BTS)
+
+      x_BTD = module(x_BTD, rope, attention)
+      return (add_deep(x_BTD, k) if k < taps else x_BTD), tuple(grown)
+
+    x_BTD, grown = layers.apply_stack(
+      self.layers, x_BTD, layer, scan=False, remat=False
+    )
+    keys, values = zip(*grown)
+    length_B = cache.length_B + valid_BT.sum(1, dtype=jnp.int32)
+    return self.norm(x_BTD), kv.Cache(keys, values, length_B)
