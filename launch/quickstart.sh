@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# From a fresh clone to an agent that has learnt to search Helsinki, in one command:
+#   bash launch/quickstart.sh [--workdir=DIR] [--config.key=value ...]
+# Run again it continues, or shows the result when there is nothing left to do.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+bash launch/setup.sh
+exec .venv/bin/python -m urbex.launch --config=grpo_helsinki "$@"

@@ -1,0 +1,153 @@
+"""Runs a config: python -m urbex.launch --config=NAME[:arg] [--config.key=value ...].
+
+  --config=NAME[:arg]   a file of configs/ (--config=list shows them), or a path
+  --config.key=value    overrides one value; the config's own value gives the type
+  --workdir=DIR         the run's folder (default runs/NAME); the same folder resumes
+  --debug               tracebacks for bad input, NaN checks, every log line
+
+Exit status: 0 done, 1 a bug (with traceback) or a step that says no, 2 bad input (one
+line), 130 interrupted (one line; the same command continues).
+"""
+
+import errno
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from absl import flags, logging
+from ml_collections import ConfigDict
+
+from urbex import config_files
+from urbex.core.errors import UserError
+from urbex.core.run import Run
+from urbex.core.settings import nearest
+
+# A step's name -> where its function lives: step(config, run), imported when needed.
+STEPS = {
+  "list": "urbex.config_files:print_list",
+  "city": "urbex.prepare:prepare_city",
+  "train": "urbex.loops.grpo:train",
+  "sft": "urbex.loops.sft:train",
+  "baselines": "urbex.loops.evaluate:evaluate_baselines",
+  "before": "urbex.loops.evaluate:evaluate_start",
+  "eval": "urbex.loops.evaluate:evaluate_run",
+  "zeroshot": "urbex.loops.zeroshot:evaluate_zeroshot",
+  "report": "urbex.report.step:report",
+}
+
+# Steps that only print or only write elsewhere: they need no run folder, and they are
+# done again each time.
+FOLDERLESS = frozenset({"list"})
+REPEATED = frozenset({"list", "city", "report"})
+
+Step = Callable[[ConfigDict, Run | None], None]
+
+
+def _load_step(name: str) -> Step:
+  if name not in STEPS:
+    raise UserError(
+      f"config.steps: no step {name!r}{nearest(name, STEPS)}; known: {', '.join(STEPS)}"
+    )
+  module, function = STEPS[name].split(":")
+  return getattr(importlib.import_module(module), function)
+
+
+def _own_flags(argv: Sequence[str]) -> tuple[flags.FlagValues, list[str]]:
+  """Splits the launcher's own flags from those of the config."""
+  own = flags.FlagValues()
+  flags.DEFINE_string("config", None, "config file", flag_values=own)
+  flags.DEFINE_string("workdir", None, "run folder", flag_values=own)
+  flags.DEFINE_bool("debug", False, "tracebacks and checks", flag_values=own)
+  flags.DEFINE_bool("help", False, "show this", flag_values=own, short_name="h")
+  overrides = [a for a in argv if config_files.is_override(a)]
+  rest = [a for a in argv if not config_files.is_override(a)]
+  try:
+    left = own(["launch", *rest])[1:]
+  except flags.Error as error:
+    raise UserError(f"{error} (see --help)") from error
+  if left:
+    raise UserError(
+      f"{left[0]!r}: want --flag=value, as in --config=list or --config.seed=1"
+    )
+  return own, overrides
+
+
+def _run_steps(config: ConfigDict, run: Run | None) -> None:
+  for name in config.steps:
+    if run and name not in REPEATED and run.has_finished(name):
+      print(f"{name}: finished earlier", flush=True)
+      continue
+    step = _load_step(name)
+    start = time.monotonic()
+    step(config, run)
+    if run:
+      run.finish(name, seconds=time.monotonic() - start)
+
+
+def launch(argv: Sequence[str]) -> None:
+  """Parses `argv` (without the program's name) and runs the config's steps.
+
+  Raises:
+    UserError: an unknown flag, config, key or step, or a value of another type.
+  """
+  own, overrides = _own_flags(argv)
+  if own.help:
+    print(__doc__)
+    return
+  if own.config is None:
+    raise UserError("--config=NAME is missing; --config=list shows the names")
+  name, config = config_files.load(own.config, overrides)
+  if own.debug:
+    logging.set_verbosity(logging.DEBUG)
+    os.environ["JAX_DEBUG_NANS"] = "1"
+  for step in config.steps:
+    if step not in STEPS:
+      _load_step(step)
+  if FOLDERLESS.issuperset(config.steps):
+    _run_steps(config, None)
+    return
+  folder = own.workdir or os.path.join("runs", name)
+  may_differ = tuple(config.get("may_differ", ()))
+  with Run(folder, name, config.to_dict(), may_differ=may_differ) as run:
+    if run.resumed:
+      print(f"{folder}: continuing the run", flush=True)
+    _run_steps(config, run)
+
+
+def _terminate(number: int, frame: object) -> None:
+  del frame
+  raise SystemExit(128 + number)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs the launcher and returns the process's exit status."""
+  argv = sys.argv[1:] if argv is None else list(argv)
+  try:
+    launch(argv)
+  except UserError as error:
+    if "--debug" in argv:
+      raise
+    print(f"urbex: {error}", file=sys.stderr)
+    return 2
+  except KeyboardInterrupt:
+    print("urbex: interrupted; the same command continues", file=sys.stderr)
+    return 130
+  except OSError as error:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+      raise
+    print(
+      f"urbex: {error.filename or 'a file'}: no space left on the device; free some "
+      "space and run the same command again",
+      file=sys.stderr,
+    )
+    return 2
+  return 0
+
+
+if __name__ == "__main__":
+  # A scheduler's SIGTERM unwinds like ctrl-C, so that nothing stays half-written.
+  signal.signal(signal.SIGTERM, _terminate)
+  sys.exit(main())
