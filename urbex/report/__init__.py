@@ -1,0 +1,1 @@
+"""Tables, figures and replays, made from the files a run left."""
