@@ -1,0 +1,1 @@
+"""Scene stores: build, open, crop, look up landmarks, render."""
