@@ -124,7 +124,7 @@ def _tool(value: dict[str, Any], settings: EnvSettings) -> str:
   name = value.get("name")
   if not isinstance(name, str) or name not in settings.tools:
     allowed = ", ".join(settings.tools) or "none, only the answer"
-    _refuse(f"no tool {_shown(name)}. Tools: {allowed}.")
+    _refuse(f"no tool {prompt.quoted(str(name))}. Tools: {allowed}.")
   return name
 
 
@@ -173,8 +173,3 @@ def _box(given: dict[str, Any]) -> BoxXY:
   if x0 == x1 or y0 == y1:
     _refuse("bbox_2d has no area.")
   return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
-
-
-def _shown(value: Any) -> str:
-  """Returns what the model wrote, short and harmless."""
-  return json.dumps(prompt.plain(str(value), most=40), ensure_ascii=False)

@@ -192,6 +192,11 @@ def plain(text: str, most: int = 400) -> str:
   return " ".join(text.split())[:most]
 
 
+def quoted(text: str) -> str:
+  """Returns what the model wrote, short and harmless, in double quotes."""
+  return _json(plain(text, most=40))
+
+
 def view_box(box: BoxXY) -> ViewBox:
   """Rounds a view box to whole units without making it smaller or empty.
 
