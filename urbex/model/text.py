@@ -36,14 +36,14 @@ def rotation(position_3BT: jax.Array, config: TextConfig, dtype) -> tuple:
 
 
 def attend(
-  q_BTHE: jax.Array, k_BJSE: jax.Array, v_BJSE: jax.Array, mask_BTS: jax.Array
+  q_BTHE: jax.Array, k_BJES: jax.Array, v_BJSE: jax.Array, mask_BTS: jax.Array
 ) -> jax.Array:
   """Attends H query heads to J shared key heads; softmax in fp32.
 
   A query that may see nothing (padding) gets the mean of the values: finite, unused.
   """
   batch, tokens, heads, size = q_BTHE.shape
-  groups = k_BJSE.shape[1]
+  groups = k_BJES.shape[1]
   q_BJGTE = (
     (q_BTHE * size**-0.5)
     .reshape(batch, tokens, groups, heads // groups, size)
@@ -51,7 +51,7 @@ def attend(
   )
   rows = q_BJGTE.reshape(batch, groups, -1, size)
   att_BJRS = jnp.einsum(
-    "BJRE,BJSE->BJRS", rows, k_BJSE, preferred_element_type=jnp.float32
+    "BJRE,BJES->BJRS", rows, k_BJES, preferred_element_type=jnp.float32
   )
   att_BJGTS = att_BJRS.reshape(*q_BJGTE.shape[:-1], -1)
   att_BJGTS = jnp.where(mask_BTS[:, None, None], att_BJGTS, -1e30)
@@ -144,8 +144,8 @@ class TextModel(nnx.Module):
     mask_BTS = causal_TS & valid_BT[:, None, :]
 
     def attention(q_BTHE, k_BSJE, v_BSJE):
-      k_BJSE, v_BJSE = k_BSJE.swapaxes(1, 2), v_BSJE.swapaxes(1, 2)
-      return attend(q_BTHE, k_BJSE, v_BJSE, mask_BTS)
+      k_BJES, v_BJSE = k_BSJE.transpose(0, 2, 3, 1), v_BSJE.swapaxes(1, 2)
+      return attend(q_BTHE, k_BJES, v_BJSE, mask_BTS)
 
     def layer(module, x_BTD, k):
       x_BTD = module(x_BTD, rope, attention)
@@ -179,10 +179,9 @@ class TextModel(nnx.Module):
       grown = []
 
       def attention(q_BTHE, k_BTJE, v_BTJE):
-        k_BJSE = kv.write(cache.k[k], k_BTJE, slot_BT)
-        v_BJSE = kv.write(cache.v[k], v_BTJE, slot_BT)
-        grown.extend((k_BJSE, v_BJSE))
-        return attend(q_BTHE, k_BJSE, v_BJSE, mask_BTS)
+        k_BJES, v_BJSE = kv.write(cache.k[k], cache.v[k], k_BTJE, v_BTJE, slot_BT)
+        grown.extend((k_BJES, v_BJSE))
+        return attend(q_BTHE, k_BJES, v_BJSE, mask_BTS)
 
       x_BTD = module(x_BTD, rope, attention)
       return (add_deep(x_BTD, k) if k < taps else x_BTD), tuple(grown)
