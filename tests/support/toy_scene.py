@@ -1,10 +1,12 @@
 """A scene held in memory that draws flat colours: cheap enough to fuzz against."""
 
 import dataclasses
+import types
 
 import numpy as np
 
 from urbex.data.records import Instance, Landmark, Query
+from urbex.scene.camera import Camera, stand
 from urbex.scene.landmarks import LandmarkIndex
 
 EXTENT = (0.0, 0.0, 200.0, 200.0)
@@ -25,12 +27,17 @@ QUERIES = (
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
+  """What a toy scene renders."""
+
   image: np.ndarray
-  camera: str
+  camera: Camera
 
 
 class ToyScene:
-  """Has the part of a scene's interface that the environment uses."""
+  """Flat ground with the part of a scene's interface that the environment uses."""
+
+  z_range = (-1.0, 1.0)
+  meta = types.SimpleNamespace(gsd_m=2.0)
 
   def __init__(self, extent=EXTENT, id="toy"):
     self.id = id
@@ -53,4 +60,9 @@ class ToyScene:
     return self.crop(self.extent, size_px)
 
   def render(self, box, direction, size_px):
-    return Drawn(self.crop(box, size_px), direction)
+    x0, y0, x1, y1 = box
+    camera = stand((x0, y0, 0.0, x1, y1, 5.0), direction, size_px)
+    return Drawn(self.crop(box, size_px), camera)
+
+  def height_at(self, xy_N2):
+    return np.zeros(len(xy_N2))

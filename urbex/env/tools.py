@@ -12,6 +12,7 @@ from urbex.env.memo import memo_of
 from urbex.env.settings import EnvSettings
 from urbex.env.views import View
 from urbex.geo import affine, boxes
+from urbex.scene.cast import cast
 from urbex.scene.landmarks import LandmarkIndex, fold
 from urbex.scene.store import Scene
 
@@ -122,11 +123,12 @@ class Toolbox:
   def ground_box(self, view: View, box: BoxXY) -> BoxXY | None:
     """Returns where a box of a view lies, metres in the scene frame.
 
-    A box in an oblique view is cast onto the height map; None when it shows no ground.
+    A box in an oblique view is cast onto the height map; None if no area is left.
     """
     if view.scene_from_view is not None:
       return affine.apply_box(view.scene_from_view, box)
-    return self._scene.cast(view.camera, box)
+    ground = cast(self._scene, view.camera, box)
+    return ground if boxes.area(ground) > 0 else None
 
   def _in_g(self, box: BoxXY) -> prompt.ViewBox:
     return prompt.view_box(affine.apply_box(self._view_from_scene_23, box))
