@@ -1,0 +1,1 @@
+"""Runs many episodes against the model at once and records who wrote every token."""
