@@ -1,0 +1,239 @@
+"""Stages two and three of the warm start: the language model copies, then acts.
+
+Stage two is text alone: the first turn of an episode, which copies the landmark's
+name out of the query, with names nobody has seen. Stage three is whole episodes of
+the scripted expert, half of them under a name made up for the occasion, so that
+copying stays copying.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from urbex.baselines.expert import Expert
+from urbex.core import seeds
+from urbex.core.types import Params
+from urbex.data.records import Query
+from urbex.env import prompt
+from urbex.env.episode import Episode, Observation
+from urbex.env.settings import LANDMARK_QUERY, EnvSettings
+from urbex.loops.policy import Policy
+from urbex.loops.state import TrainState, apply_gradients
+from urbex.loops.update import policy_scores
+from urbex.rollout.batch import Batch, BatchShape, batch_shape, collate
+from urbex.rollout.encoder import Encoder
+from urbex.rollout.trajectory import Limits, Trajectory, TrajectoryBuilder
+from urbex.scene.store import Scene
+
+
+@dataclasses.dataclass(frozen=True)
+class ImitateSettings:
+  """What a batch of demonstrations holds.
+
+  Attributes:
+    batch: episodes a step.
+    scenes: scenes a step; its episodes share their global views.
+    renamed: share of episodes whose landmark gets a made-up name.
+    category_power: a category of n queries is drawn with weight n ** power, so
+      that below 1 rare categories are met more often.
+  """
+
+  batch: int = 32
+  scenes: int = 2
+  renamed: float = 0.5
+  category_power: float = 0.7
+
+
+class NameMaker:
+  """Makes names up from the words of real ones, and from letters."""
+
+  def __init__(self, names: Sequence[str]):
+    self._words = sorted({word for name in names for word in name.split()})
+    self._letters = sorted({c for word in self._words for c in word if c.isalpha()})
+
+  def make(self, rng: np.random.Generator) -> str:
+    """Returns one to three words, each real or, one time in three, random letters."""
+    count = int(rng.choice([1, 2, 3], p=[0.45, 0.4, 0.15]))
+    return " ".join(self._word(rng) for _ in range(count))
+
+  def _word(self, rng: np.random.Generator) -> str:
+    if rng.random() < 2 / 3:
+      return self._words[rng.integers(len(self._words))]
+    letters = rng.choice(self._letters, int(rng.integers(3, 9)))
+    return "".join(letters).capitalize()
+
+
+class Demonstrator:
+  """Draws queries of scenes and writes the expert's episodes down as trajectories."""
+
+  def __init__(
+    self,
+    policy: Policy,
+    scenes: Sequence[Scene],
+    env: EnvSettings,
+    limits: Limits,
+    settings: ImitateSettings,
+    seed: int,
+  ):
+    """Indexes the scenes' training queries.
+
+    Args:
+      policy: its tokenizer and preprocessor write the trajectories.
+      scenes: of which only queries of split "train" are used.
+      env: the environment's settings.
+      limits: of a trajectory; an episode that does not fit is an error.
+      settings: what a batch holds.
+      seed: of every draw.
+    """
+    self._encoder = Encoder(policy.tokenizer, policy.preprocessor)
+    self._env, self._limits, self._settings = env, limits, settings
+    self._seed = seed
+    self._scenes = list(scenes)
+    self._queries = [[q for q in s.queries if q.split == "train"] for s in scenes]
+    self._weight = [
+      _weights(s, q, settings.category_power) for s, q in zip(scenes, self._queries)
+    ]
+    names = [name for qs in self._queries for q in qs for name in q.landmark_names]
+    self._names = NameMaker(names)
+    self._system = prompt.system_text(env)
+    self._tools = prompt.tool_schemas(env)
+
+  def episodes(self, step: int) -> list[Trajectory]:
+    """Returns one batch of whole episodes, a pure function of (seed, step)."""
+    rng = seeds.generator(self._seed, "imitate", step)
+    count = self._settings.scenes
+    shown = rng.permutation(len(self._scenes))[:count]
+    trajectories = []
+    for i in range(self._settings.batch):
+      scene, query = self._draw(rng, int(shown[i % len(shown)]))
+      name = self._names.make(rng) if rng.random() < self._settings.renamed else ""
+      trajectories.append(self._play(scene, query, name, rng))
+    return trajectories
+
+  def first_turns(self, step: int) -> list[Trajectory]:
+    """Returns one batch of look-ups without pictures, under made-up names."""
+    rng = seeds.generator(self._seed, "copy", step)
+    trajectories = []
+    for _ in range(self._settings.batch):
+      _, query = self._draw(rng, int(rng.integers(len(self._scenes))))
+      name = self._names.make(rng)
+      text = prompt.query_text(query).replace(query.landmark_names[0], name)
+      builder = TrajectoryBuilder(self._encoder, self._limits)
+      self._must(builder.start(self._system, self._tools, Observation(text)), query)
+      call = prompt.call_text(LANDMARK_QUERY, {"name": name})
+      self._must(builder.append_expert(call), query)
+      trajectories.append(builder.trajectory())
+    return trajectories
+
+  def _draw(self, rng: np.random.Generator, s: int) -> tuple[Scene, Query]:
+    k = rng.choice(len(self._queries[s]), p=self._weight[s])
+    return self._scenes[s], self._queries[s][k]
+
+  def _play(
+    self, scene: Scene, query: Query, name: str, rng: np.random.Generator
+  ) -> Trajectory:
+    """Plays the expert; `name` stands for the query's landmark wherever it is read."""
+
+    def rename(text: str) -> str:
+      return text.replace(query.landmark_names[0], name) if name else text
+
+    def shown(observation: Observation) -> Observation:
+      return dataclasses.replace(observation, text=rename(observation.text))
+
+    episode = Episode(scene, self._env)
+    expert = Expert(scene, query, self._env, rng)
+    builder = TrajectoryBuilder(self._encoder, self._limits)
+    observation = episode.reset(query)
+    self._must(builder.start(self._system, self._tools, shown(observation)), query)
+    while not episode.done:
+      text = expert.act(observation, episode)
+      self._must(builder.append_expert(rename(text)), query)
+      observation = episode.step(text)
+      if not episode.done:
+        self._must(builder.append_observation(shown(observation)), query)
+    return builder.trajectory(stop_reason=episode.stop_reason, facts=episode.facts())
+
+  def _must(self, fits: bool, query: Query) -> None:
+    if not fits:
+      raise ValueError(f"{query.scene_id} {query.id}: does not fit {self._limits}")
+
+
+class ImitateTask:
+  """Makes fixed-shape batches and the jitted step that imitates them."""
+
+  def __init__(
+    self,
+    policy: Policy,
+    make: Callable[[int], list[Trajectory]],
+    probes: int = 4,
+  ):
+    """Sizes every batch after the first `probes` ones.
+
+    Args:
+      policy: config and vocabulary.
+      make: step number → trajectories.
+      probes: batches looked at; one larger than all of them compiles once more.
+    """
+    self._config, self._make = policy.config, make
+    self._allowed_V = policy.allowed_V
+    self._shape = _largest([batch_shape(make(step)) for step in range(probes)])
+
+  def batch(self, step: int) -> tuple[Batch, int]:
+    """Returns the step's batch and the bound on its policy tokens."""
+    trajectories = self._make(step)
+    shape = _largest([self._shape, batch_shape(trajectories)])
+    return collate(trajectories, self._config, shape), shape.policy
+
+  def make_step(self, optimizer: Any) -> Callable[..., Any]:
+    """Returns the update (donates the state)."""
+    config, allowed_V = self._config, jnp.asarray(self._allowed_V)
+
+    @partial(jax.jit, donate_argnums=0, static_argnums=2)
+    def step(state: TrainState, batch: Batch, size: int):
+      grads_of = jax.value_and_grad(_loss, has_aux=True)
+      (value, stats), grads = grads_of(state.params, config, batch, allowed_V, size)
+      state, extra = apply_gradients(state, grads, optimizer)
+      return state, {"loss": value, "grad_norm": extra["grad_norm"], **stats}
+
+    return lambda state, made: step(state, *made)
+
+
+def _loss(
+  params: Params, config: Any, batch: Batch, allowed_V: jax.Array, size: int
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+  """Returns the mean negative log-likelihood a token, and it by turn."""
+  logp_BT = policy_scores(params, config, batch, allowed_V, size).logp_BT
+  mask_BT = jnp.asarray(batch.policy_BT)
+  stats = {}
+  for turn in range(4):
+    at_BT = mask_BT & (batch.turn_BT == turn)
+    stats[f"sum/nll/turn{turn}"] = -(logp_BT * at_BT).sum()
+    stats[f"count/turn{turn}"] = at_BT.sum()
+  return -(logp_BT * mask_BT).sum() / mask_BT.sum(), stats
+
+
+def _weights(scene: Scene, queries: Sequence[Query], power: float) -> np.ndarray:
+  category_of = {i.id: i.category for i in scene.instances}
+  names = [category_of[q.target_id] for q in queries]
+  count = {n: names.count(n) for n in set(names)}
+  weight = np.array([count[n] ** (power - 1) for n in names])
+  return weight / weight.sum()
+
+
+def _largest(shapes: Sequence[BatchShape]) -> BatchShape:
+  sizes: dict[int, int] = {}
+  for shape in shapes:
+    for count, patches in shape.groups:
+      sizes[patches] = max(count, sizes.get(patches, 0))
+  return BatchShape(
+    rows=max(s.rows for s in shapes),
+    tokens=max(s.tokens for s in shapes),
+    images=max(s.images for s in shapes),
+    policy=max(s.policy for s in shapes),
+    groups=tuple((sizes[p], p) for p in sorted(sizes)),
+  )
