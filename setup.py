@@ -50,7 +50,7 @@ setup(
   license_files=["LICENSE", "NOTICE"],
   python_requires=">=3.11",
   packages=find_packages(include=["urbex", "urbex.*"]),
-  include_package_data=True,
+  package_data={"urbex.report": ["*.jinja"]},
   install_requires=RUN,
   extras_require={
     "test": TEST,

@@ -40,7 +40,7 @@ STEPS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset({"list"})
+FOLDERLESS = frozenset({"list", "report"})
 REPEATED = frozenset({"list", "city", "report"})
 
 Step = Callable[[ConfigDict, Run | None], None]

@@ -1,0 +1,48 @@
+"""The step `report`: tables, curves and replays of a run, from its files alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from urbex.core.errors import UserError
+from urbex.core.files import read_json, write_text
+from urbex.core.run import Run
+from urbex.report.curves import draw_curves
+from urbex.report.replay_page import write_page
+from urbex.report.scores import read_evaluations
+from urbex.report.tables import report_tables
+
+
+def write_report(folder: Path) -> Iterator[str]:
+  """Writes `<folder>/report/` and yields lines for the terminal.
+
+  Parts that a run does not have (no evaluation yet, no curve) are passed over.
+
+  Raises:
+    UserError: `folder` is no run's folder, or one of its files is damaged.
+  """
+  if not (folder / "config.json").is_file():
+    raise UserError(f"{folder}: no run's folder (it has no config.json)")
+  output = folder / "report"
+  manifest = folder / "manifest.json"
+  name = read_json(manifest)["name"] if manifest.exists() else folder.name
+  evaluations = read_evaluations(folder)
+  if evaluations:
+    tables = report_tables(evaluations)
+    write_text(output / "tables.md", tables)
+    yield tables
+    yield f"tables      {output / 'tables.md'}"
+  metrics = folder / "metrics.jsonl"
+  if metrics.exists() and draw_curves(metrics, output / "curves.png", name):
+    yield f"curves      {output / 'curves.png'}"
+  for source in sorted(folder.glob("replays/*.json")):
+    page = write_page(source, output / f"{source.stem}.html")
+    yield f"replay      {page}"
+  if (folder / "tb").is_dir():
+    yield f"TensorBoard python -m tensorboard.main --logdir {folder / 'tb'}"
+
+
+def report(config: Any, run: Run | None) -> None:
+  """Reports on the run that is open, or on the folder `config.run`."""
+  for line in write_report(run.folder if run else Path(config.run)):
+    print(line, flush=True)
