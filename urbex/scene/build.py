@@ -151,13 +151,12 @@ def _write_points(folder: Path, cloud: PointCloud, grid, z_range, seed: int):
       cloud.xyz_N3[part], rgb_N3, labels_N, part.start, grid, cursor_T, points_N5,
       index_N,
     )  # fmt: skip
-  aabb_T6, density_T, covered_T = tiles.finish(
-    points_N5, index_N, starts_T1, seed, grid
-  )
+  aabb_T6, density_T = tiles.finish(points_N5, index_N, starts_T1, seed, grid)
   np.save(folder / "starts.npy", starts_T1)
   np.save(folder / "aabb.npy", aabb_T6)
   np.save(folder / "density.npy", density_T)
-  return points_N5, starts_T1, float(math.sqrt(covered_T.sum() / size))
+  spacing_m = 1 / math.sqrt(np.median(density_T[count_T > 0]))
+  return points_N5, starts_T1, spacing_m
 
 
 def _is_current(path: Path, digest: str) -> bool:

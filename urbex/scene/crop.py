@@ -1,5 +1,7 @@
 """Cuts a box out of a raster and resamples it to a size in pixels."""
 
+import math
+
 import numpy as np
 from PIL import Image
 
@@ -41,6 +43,12 @@ def window(array_YX: np.ndarray, i0: int, j0: int, i1: int, j1: int, void: int):
   return out
 
 
+def _reach(low: float, high: float, out_px: int, limit: int) -> tuple[int, int]:
+  pad = int((high - low) / out_px) + 2
+  first, last = math.floor(low), math.ceil(high)
+  return min(first, max(first - pad, 0)), max(last, min(last + pad, limit))
+
+
 def crop_colour(
   rgb_YX3: np.ndarray,
   edges: tuple[float, float, float, float],
@@ -60,11 +68,11 @@ def crop_colour(
     uint8 [height, width, 3]; black outside the raster.
   """
   left, top, right, bottom = edges
-  # The triangle filter reaches one output pixel (or one source pixel) each way.
-  pad_x = int((right - left) / size_px[0]) + 2
-  pad_y = int((bottom - top) / size_px[1]) + 2
-  j0, i0 = int(np.floor(left)) - pad_x, int(np.floor(top)) - pad_y
-  j1, i1 = int(np.ceil(right)) + pad_x, int(np.ceil(bottom)) + pad_y
+  rows, cols = rgb_YX3.shape[:2]
+  # The triangle filter reaches one output pixel (or one source pixel) each way, but
+  # not past the raster's edge: the void would darken the scene's border.
+  j0, j1 = _reach(left, right, size_px[0], cols)
+  i0, i1 = _reach(top, bottom, size_px[1], rows)
   exact = (right - left, bottom - top) == size_px and left % 1 == 0 and top % 1 == 0
   if exact:
     return window(rgb_YX3, int(top), int(left), int(bottom), int(right), 0)

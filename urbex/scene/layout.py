@@ -6,7 +6,7 @@ A store is one folder:
   points.npy        uint16 [N, 5]: x, y in the tile, z, r | g << 8, b | label << 8
   starts.npy        int64 [T + 1]: tile t owns rows starts[t] to starts[t + 1]
   aabb.npy          float32 [T, 6]: true bounds, scene metres
-  density.npy       float32 [T]: points a square metre of covered ground
+  density.npy       float32 [T]: points a square metre (median of 1 m cells)
   index.npy         uint32 or int64 [N]: the point's row in the source
   bev/L{k}/         rgb.npy uint8 [Y, X, 3], dsm.npy uint16 [Y, X], label.npy uint8
   instances.jsonl, landmarks.jsonl, queries.jsonl
@@ -52,7 +52,7 @@ class Meta:
     z_base: height of q = 0, which no point has.
     z_step: metres a step of q.
     points: number of points.
-    spacing_m: mean distance between points on covered ground.
+    spacing_m: distance between points on open surfaces, 1 / sqrt(density).
     gsd_m: metres a pixel of level 0.
     levels: number of raster levels; each halves the one before.
     coloured: False where the source had no colours and they come from the labels.

@@ -9,10 +9,11 @@ import numpy as np
 
 from urbex.core.errors import UserError
 from urbex.core.files import read_jsonl
-from urbex.core.types import BoxXY
+from urbex.core.types import BoxXY, BoxXYZ
 from urbex.data.records import Instance, Landmark, Query
 from urbex.scene import crop, layout
 from urbex.scene.landmarks import LandmarkIndex
+from urbex.scene.tiles import Grid
 
 if TYPE_CHECKING:
   from urbex.scene.oblique import Oblique
@@ -126,6 +127,19 @@ class Scene:
     return LandmarkIndex(self.landmarks)
 
   @functools.cached_property
+  def grid(self) -> Grid:
+    """How points are stored in tiles."""
+    meta = self.meta
+    west, south = meta.extent[:2]
+    return Grid(west, south, meta.tile_m, meta.nx, meta.ny, meta.z_base, meta.z_step)
+
+  @functools.cached_property
+  def z_range(self) -> tuple[float, float]:
+    """Lowest and highest height of any point."""
+    full_T = np.diff(self.starts_T1) > 0
+    return float(self.aabb_T6[full_T, 2].min()), float(self.aabb_T6[full_T, 5].max())
+
+  @functools.cached_property
   def index_N(self) -> np.ndarray:
     """Row in the source of every stored point."""
     path, size = self.path / "index.npy", (self.meta.points,)
@@ -172,6 +186,25 @@ class Scene:
     picked = i_N[inside_N].astype(np.int64), j_N[inside_N].astype(np.int64)
     z_N[inside_N] = self._metres(self._dsm[0][picked])
     return z_N
+
+  def lift(self, box: BoxXY) -> BoxXYZ:
+    """Returns `box` with its ground and its top from the height map.
+
+    Ground is the 5th percentile of the heights inside and up to 2 m around, top the
+    98th inside: single stray points move neither. Where the map is empty, the
+    scene's own range stands in.
+
+    Raises:
+      ValueError: the box has no area.
+    """
+    around = (box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2)
+    near, inside = (self.crop_heights(b, (96, 96)) for b in (around, box))
+    ground, top = self.z_range
+    if np.isfinite(near).any():
+      ground = float(np.nanpercentile(near, 5))
+    if np.isfinite(inside).any():
+      top = float(np.nanpercentile(inside, 98))
+    return (box[0], box[1], ground, box[2], box[3], max(top, ground))
 
   def render(self, box: BoxXY, direction: str, size_px: SizePx) -> "Oblique":
     """Renders `box` in perspective from a camera on its `direction` side.

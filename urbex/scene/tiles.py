@@ -127,10 +127,10 @@ def _mix(state):
 @numba.njit(cache=True, nogil=True)
 def _finish(
   points_N5, index_N, starts_T1, seed, corners_T2, tile_m, z_base, z_step, side,
-  aabb_T6, density_T, covered_T,
+  aabb_T6, density_T,
 ):  # fmt: skip
   cell_m = tile_m / CELLS
-  seen = np.empty(side * side, np.uint8)
+  held = np.empty(side * side, np.int64)
   for t in range(len(starts_T1) - 1):
     first, stop = starts_T1[t], starts_T1[t + 1]
     if first == stop:
@@ -142,10 +142,9 @@ def _finish(
       for c in range(5):
         points_N5[n, c], points_N5[m, c] = points_N5[m, c], points_N5[n, c]
       index_N[n], index_N[m] = index_N[m], index_N[n]
-    seen[:] = 0
+    held[:] = 0
     low = np.full(3, CELLS, np.int64)
     high = np.full(3, -1, np.int64)
-    covered = 0
     for n in range(first, stop):
       for c in range(3):
         q = np.int64(points_N5[n, c])
@@ -153,15 +152,13 @@ def _finish(
         high[c] = max(high[c], q)
       sx = int(points_N5[n, 0]) * side // CELLS
       cell = (int(points_N5[n, 1]) * side // CELLS) * side + sx
-      covered += 1 - seen[cell]
-      seen[cell] = 1
+      held[cell] += 1
     for c in range(2):
       aabb_T6[t, c] = corners_T2[t, c] + low[c] * cell_m
       aabb_T6[t, 3 + c] = corners_T2[t, c] + (high[c] + 1) * cell_m
     aabb_T6[t, 2] = z_base + low[2] * z_step
     aabb_T6[t, 5] = z_base + high[2] * z_step
-    covered_T[t] = covered * (tile_m / side) ** 2
-    density_T[t] = (stop - first) / covered_T[t]
+    density_T[t] = np.median(held[held > 0]) / (tile_m / side) ** 2
 
 
 def finish(
@@ -170,19 +167,19 @@ def finish(
   starts_T1: np.ndarray,
   seed: int,
   grid: Grid,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
   """Shuffles every tile in place and measures it.
 
   Returns:
-    aabb_T6 float32 (zeros for an empty tile), density_T float32 in points a square
-    metre of covered ground (cells of about 1 m), covered_T float32 square metres.
+    aabb_T6 float32 (zeros for an empty tile) and density_T float32: points a square
+    metre, the median over the tile's occupied cells of about 1 m, so that walls and
+    trees, which stack points over little ground, do not count for open surfaces.
   """
   aabb_T6 = np.zeros((grid.tiles, 6), np.float32)
   density_T = np.zeros(grid.tiles, np.float32)
-  covered_T = np.zeros(grid.tiles, np.float32)
   _finish(
     points_N5, index_N, starts_T1, seed, grid.corners_T2(), grid.tile_m,
     grid.z_base, grid.z_step, max(1, round(grid.tile_m)),
-    aabb_T6, density_T, covered_T,
+    aabb_T6, density_T,
   )  # fmt: skip
-  return aabb_T6, density_T, covered_T
+  return aabb_T6, density_T
