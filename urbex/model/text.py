@@ -149,11 +149,11 @@ class TextModel(nnx.Module):
 
     def layer(module, x_BTD, k):
       x_BTD = module(x_BTD, rope, attention)
-      if scan and taps:
-        x_BTD = jax.lax.cond(k < taps, add_deep, lambda x, _: x, x_BTD, k)
-      elif k < taps:
-        x_BTD = add_deep(x_BTD, k)
-      return x_BTD, None
+      if not taps:
+        return x_BTD, None
+      if scan:
+        return jax.lax.cond(k < taps, add_deep, lambda x, _: x, x_BTD, k), None
+      return (add_deep(x_BTD, k) if k < taps else x_BTD), None
 
     x_BTD, _ = layers.apply_stack(self.layers, x_BTD, layer, scan=scan, remat=remat)
     return self.norm(x_BTD)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 
+from urbex.core import files
 from urbex.core.errors import UserError
 
 # What the observation writes and the model must not: every control token but the
@@ -39,15 +40,10 @@ class Tokenizer:
       UserError: the file is missing, is no tokenizer, or lacks a control token.
     """
     path = Path(folder) / "tokenizer.json"
-    try:
-      text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-      raise UserError(f"{path}: no such file") from error
-    try:
-      backend = tokenizers.Tokenizer.from_str(text)
-    # The library raises bare Exception for every malformed file.
-    except Exception as error:
-      raise UserError(f"{path}: not a tokenizer: {error}") from error
+    values = files.read_json(path)
+    if not isinstance(values, dict) or not {"model", "added_tokens"} <= values.keys():
+      raise UserError(f"{path}: not a tokenizer; want keys model and added_tokens")
+    backend = tokenizers.Tokenizer.from_file(str(path))
     return cls(backend, str(path))
 
   def id_of(self, token: str) -> int:
