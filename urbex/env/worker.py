@@ -100,8 +100,14 @@ class Process:
     return self._receive(within_s)
 
   def kill(self) -> None:
-    """Ends the process, whatever it is doing; may be called from any thread."""
+    """Kills the process; may be called while another thread waits for a reply."""
     self._process.kill()
+
+  def end(self) -> None:
+    """Kills the process, waits until it is gone and closes the pipe."""
+    self._process.kill()
+    self._process.join()
+    self._connection.close()
 
   def _receive(self, within_s: float):
     try:
@@ -109,17 +115,13 @@ class Process:
         return self._connection.recv()
     except (EOFError, OSError) as error:
       raise self._lost() from error
-    self._process.kill()
-    self._process.join()
-    self._connection.close()
+    self.end()
     raise WorkerLost(f"no reply within {within_s:g} s")
 
   def _lost(self) -> WorkerLost:
     # Its pipe is closed, so it is about to be gone; its exit code says why.
     self._process.join(1.0)
-    self._process.kill()
-    self._process.join()
-    self._connection.close()
+    self.end()
     return WorkerLost(f"the worker died with exit code {self._process.exitcode}")
 
 
@@ -160,6 +162,9 @@ class Supervisor:
     if process is not None:
       process.kill()
     self._thread.shutdown()
+    # The thread is over; it may have started another process meanwhile.
+    if self._process is not None:
+      self._process.end()
 
   def _play(self, slot: int, command: Command) -> Reply | None:
     if isinstance(command, Reset):
@@ -172,10 +177,10 @@ class Supervisor:
       commands = history[-1:] if slot in self._held else history
       left_s = self._deadlines.episode_s - self._spent_s[slot]
       within_s = min(self._deadlines.call_s * len(commands), left_s)
-      if self._process is None:
-        self._process = Process(self._spec, self._deadlines.start_s)
       if within_s <= 0 or self._closing:
         break
+      if self._process is None:
+        self._process = Process(self._spec, self._deadlines.start_s)
       start_s = time.monotonic()
       try:
         reply = self._process.ask(slot, commands, within_s)
