@@ -29,6 +29,7 @@ from urbex.core.settings import nearest
 STEPS = {
   "list": "urbex.config_files:print_list",
   "city": "urbex.prepare:prepare_city",
+  "practice": "urbex.prepare:prepare_practice",
   "train": "urbex.loops.grpo:train",
   "sft": "urbex.loops.sft:train",
   "baselines": "urbex.loops.evaluate:evaluate_baselines",
@@ -40,8 +41,8 @@ STEPS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset({"list", "report"})
-REPEATED = frozenset({"list", "city", "report"})
+FOLDERLESS = frozenset({"list", "city", "report"})
+REPEATED = frozenset({"list", "city", "practice", "report"})
 
 Step = Callable[[ConfigDict, Run | None], None]
 

@@ -1,0 +1,153 @@
+"""A city is built once, goes on where it stopped, and is never mixed with another."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from urbex import config_files, launch, prepare
+from urbex.core.files import read_json, write_json
+from urbex.scene.store import open_scenes
+
+SMALL = (
+  "--config.city.block_m=150",
+  "--config.city.density=2",
+  "--config.city.max_blocks=2",
+  "--config.city.held_out=1",
+)
+
+
+def build(folder, *words):
+  return launch.main(["--config=city", f"--config.data={folder}", *SMALL, *words])
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("city")
+  assert build(folder) == 0
+  return folder
+
+
+@pytest.fixture
+def copy(city, tmp_path):
+  return shutil.copytree(city, tmp_path / "city")
+
+
+def bytes_of(folder):
+  return {f.name: f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def test_blocks_become_stores_and_one_is_held_out(city):
+  scenes = open_scenes(city)
+  assert list(scenes) == ["helsinki_block_0", "helsinki_block_1"]
+  splits = [{q.split for q in scene.queries} for scene in scenes.values()]
+  assert {"no"} in splits
+  assert any("train" in s and "no" not in s for s in splits)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+  """Replaces the builders by a list of the scenes they would have built."""
+  scenes = []
+
+  class NoBuilders(contextlib.nullcontext):
+    def run(self, plans, folder, store):
+      scenes.extend(plan.scene_id for plan in plans)
+      return iter(())
+
+  monkeypatch.setattr(prepare, "_Builders", lambda limit: NoBuilders(NoBuilders()))
+  return scenes
+
+
+def test_a_rerun_builds_nothing(copy, asked, capsys):
+  before = read_json(copy / "city.json")
+  assert build(copy) == 0
+  assert asked == []
+  assert "2 scenes" in capsys.readouterr().out
+  assert read_json(copy / "city.json") == before
+
+
+def test_a_damaged_store_is_built_again_to_the_same_bytes(copy, city, capsys):
+  scene = "helsinki_block_1"
+  (copy / scene / "meta.json").write_text("{")
+  assert build(copy) == 0
+  assert f"{scene} (2 of 2)" in capsys.readouterr().out
+  assert bytes_of(copy / scene) == bytes_of(city / scene)
+
+
+def test_a_lost_store_is_built_again(copy, asked):
+  shutil.rmtree(copy / "helsinki_block_0")
+  assert build(copy) == 0
+  assert asked == ["helsinki_block_0"]
+
+
+def test_other_source_builds_anew(copy, asked):
+  stamp = read_json(copy / "city.json")
+  write_json(copy / "city.json", {**stamp, "source": "an earlier version"})
+  assert build(copy) == 0
+  assert asked == ["helsinki_block_0", "helsinki_block_1"]
+
+
+def test_other_settings_are_refused_with_the_difference(copy, capsys):
+  assert build(copy, "--config.city.seed=4") == 2
+  assert "city.seed: 0 there, 4 here" in capsys.readouterr().err
+  assert len(open_scenes(copy)) == 2
+
+
+@pytest.mark.parametrize(
+  ("word", "message"),
+  [
+    ("--config.city.osm=no/such.osm.pbf", "no/such.osm.pbf"),
+    ("--config.city.block_m=5", "5 m block"),
+  ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, word, message, capsys):
+  folder = tmp_path / "city"
+  assert build(folder, word) == 2
+  error = capsys.readouterr().err
+  assert message in error
+  assert error.count("\n") == 1
+  assert not folder.exists()
+
+
+def test_a_builder_that_dies_is_named(tmp_path, monkeypatch, capsys):
+  monkeypatch.setattr(prepare, "_build", dies)
+  assert build(tmp_path / "city") == 2
+  assert "its builder ended with status 9" in capsys.readouterr().err
+
+
+def dies(plan, path, store, report):
+  sys.exit(9)
+
+
+def test_ctrl_c_leaves_nothing_half_written(tmp_path):
+  """The signal goes to the whole group, as a terminal sends it."""
+  folder = tmp_path / "city"
+  command = [sys.executable, "-m", "urbex.launch", "--config=city", *SMALL]
+  process = subprocess.Popen(
+    [*command, f"--config.data={folder}", "--config.workers=1"],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    process_group=0,
+  )
+  # One store is complete, and the other is being built.
+  first = process.stdout.readline()
+  assert "1 of 2" in first
+  os.killpg(process.pid, signal.SIGINT)
+  _, error = process.communicate(timeout=30)
+  assert process.returncode == 130
+  assert error == "urbex: interrupted; the same command continues\n"
+  visible = [p.name for p in folder.iterdir()]
+  assert sorted(visible) == ["city.json", "helsinki_block_0"]
+  assert read_json(folder / "city.json")["scenes"] == ["helsinki_block_0"]
+
+
+def test_every_key_of_the_config_reaches_the_settings():
+  _, config = config_files.load("city")
+  assert config.city.block_m == 400.0
+  assert config.city.osm is None
