@@ -20,7 +20,7 @@ from urbex.env.worker import Deadlines
 from urbex.scene.store import open_scene
 
 SMALL = EnvSettings(zoom_px=(32, 32), global_px=(32, 32), oblique_px=(32, 24))
-FAST = Deadlines(call_s=2.0, retries=1)
+FAST = Deadlines(call_s=2.0, retries=2)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_a_fault_that_stays_spoils_its_own_episode_only(tiny_folder, queries):
 
 
 def test_an_episode_has_a_deadline_of_its_own(tiny_folder, queries):
-  deadlines = Deadlines(call_s=60.0, episode_s=1.0, retries=5)
+  deadlines = Deadlines(call_s=60.0, episode_s=2.0, retries=5)
   with EnvPool(tiny_folder, SMALL, 1, deadlines, BadEpisode) as pool:
     pool.reset(0, queries[0])
     pool.collect()
