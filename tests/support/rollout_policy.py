@@ -7,18 +7,20 @@ import jax
 import numpy as np
 
 from urbex.core.types import Params
+from urbex.env import prompt
 from urbex.env.episode import Observation
+from urbex.env.settings import EnvSettings
 from urbex.env.views import View
 from urbex.loops import vocabulary
-from urbex.model import qwen3_vl
+from urbex.model import chat, qwen3_vl
 from urbex.model.config import ModelConfig
 from urbex.model.preprocess import Preprocessor
 from urbex.model.tiny import tiny_config
 from urbex.model.tokenizer import Tokenizer
 from urbex.rollout.encoder import Encoder
 
-SYSTEM = "Find one object."
-TOOLS = [{"type": "function", "function": {"name": "zoom_in"}}]
+ENV = EnvSettings(tools=("zoom_in",), max_turns=4)
+SYSTEM, TOOLS = prompt.system_text(ENV), prompt.tool_schemas(ENV)
 WORDS = (
   "Find the red car near the old church Cafe Ekberg Error no action in G at "
   "landmark zoom view user assistant system tool call answer name arguments "
@@ -36,17 +38,29 @@ class Policy(NamedTuple):
 
 @functools.cache
 def tokenizer() -> Tokenizer:
-  """A BPE of 360 tokens with Qwen's control tokens."""
-  return Tokenizer(vocabulary.train_tokenizer([WORDS], ['{"name": "'], 360))
+  """A BPE with Qwen's control tokens and one token a piece of the system turn."""
+  pieces = vocabulary.scaffold([chat.render_system(SYSTEM, TOOLS)])
+  return Tokenizer(vocabulary.train_tokenizer([WORDS], pieces, 400))
+
+
+class FewWords(Tokenizer):
+  """Lets the policy write eight ids and <|im_end|>, so that turns end early."""
+
+  def policy_mask(self, rows: int) -> np.ndarray:
+    """Returns the ids that may be written."""
+    mask = super().policy_mask(rows)
+    few = np.flatnonzero(mask)[20:28]
+    return np.isin(np.arange(rows), [*few, self.im_end])
 
 
 def encoder(px: int = SIDE_PX) -> Encoder:
   """A fresh encoder whose images keep their size up to `px` squared."""
-  return Encoder(tokenizer(), Preprocessor(min_area_px=32 * 32, max_area_px=px * px))
+  pixels = Preprocessor(min_area_px=32 * 32, max_area_px=px * px)
+  return Encoder(FewWords(tokenizer()._backend), pixels)
 
 
 @functools.cache
-def small_policy(rows: int = 368) -> Policy:
+def small_policy(rows: int = 408) -> Policy:
   """A random two-layer model; the embedding has more rows than there are tokens."""
   words = tokenizer()
   values = tiny_config(
