@@ -88,6 +88,7 @@ def fit(
   store: CheckpointStore,
   log: MetricLog,
   label: str,
+  log_offset: int = 0,
 ) -> TrainState:
   """Runs from `state.step` to `settings.steps`.
 
@@ -99,6 +100,7 @@ def fit(
     store: receives checkpoints.
     log: receives means over `log_every` steps.
     label: shown beside the progress, and the prefix of logged names.
+    log_offset: steps of earlier stages, added to the log's x axis.
 
   Raises:
     KeyboardInterrupt: after the step in flight is saved.
@@ -117,7 +119,7 @@ def fit(
       if number % settings.log_every == 0 or last:
         means = _means(jax.device_get(rows))
         means["step_s"] = (time.monotonic() - began) / len(rows)
-        log.scalars(number, {f"{label}/{k}": v for k, v in means.items()})
+        log.scalars(log_offset + number, {f"{label}/{k}": v for k, v in means.items()})
         progress.update(number, {"loss": means["loss"]})
         rows, began = [], time.monotonic()
       if number % settings.save_every == 0 or last:

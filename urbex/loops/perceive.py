@@ -18,10 +18,10 @@ from urbex.core import seeds
 from urbex.core.types import Params
 from urbex.data.records import CATEGORIES
 from urbex.loops import dense
+from urbex.loops.policy import Policy
 from urbex.loops.state import TrainState, apply_gradients
 from urbex.loops.windows import Window, WindowSource
 from urbex.model.config import ModelConfig
-from urbex.model.preprocess import Preprocessor
 from urbex.model.qwen3_vl import encode_images
 from urbex.model.vision_layout import VisionLayout, vision_layout
 from urbex.scene.store import Scene
@@ -33,11 +33,13 @@ class PerceiveSettings:
 
   Attributes:
     batch: windows a step.
+    size_px: side of a window's image.
     sides_m: range of window sides; the agent's zooms lie in it.
     near: how often each category is the one a window is drawn near.
   """
 
   batch: int = 32
+  size_px: int = 160
   sides_m: tuple[float, float] = (24.0, 110.0)
   near: tuple[float, ...] = (0.25, 0.6, 0.05, 0.1)
 
@@ -67,33 +69,32 @@ class PerceiveTask:
 
   def __init__(
     self,
-    config: ModelConfig,
-    preprocessor: Preprocessor,
+    policy: Policy,
     scenes: list[Scene],
     colours: tuple[str, ...],
     settings: PerceiveSettings,
-    size_px: int,
     seed: int,
   ):
-    """Fixes the image grid: every window is `size_px` square."""
-    self._config, self._settings, self._seed = config, settings, seed
-    self._preprocessor, self._colours = preprocessor, colours
+    """Fixes the image grid: every window is `settings.size_px` square."""
+    self._config, self._settings, self._seed = policy.config, settings, seed
+    self._preprocessor, self._colours = policy.preprocessor, colours
+    self._visual = policy.params["visual"]
+    self._rest = {k: v for k, v in policy.params.items() if k != "visual"}
+    size_px = settings.size_px
     self._source = WindowSource(scenes, size_px)
-    probe = np.zeros((size_px, size_px, 3), np.uint8)
-    patches_PC, self._grid = preprocessor(probe)
+    patches_PC, self._grid = policy.preprocessor(np.zeros((size_px, size_px, 3), "u1"))
     grids_U2 = np.tile(np.array(self._grid), (settings.batch, 1))
-    self._layout = vision_layout(grids_U2, config, len(patches_PC))
+    self._layout = vision_layout(grids_U2, policy.config, len(patches_PC))
 
-  def init(self, params: Params) -> Params:
-    """Returns the trained tree: the tower of `params` and a fresh head."""
-    self._rest = {k: v for k, v in params.items() if k != "visual"}
+  def init(self) -> Params:
+    """Returns the trained tree: the policy's tower and a fresh head."""
     vision = self._config.vision
     width = vision.out_width * (1 + len(vision.deepstack))
     key = jax.random.key(seeds.seed32(self._seed, "head"))
     head = dense.init_head(
       key, width, vision.merge, len(CATEGORIES), len(self._colours)
     )
-    return {"visual": params["visual"], "head": head}
+    return {"visual": self._visual, "head": head}
 
   def batch(self, step: int, stream: str = "perceive") -> PerceiveBatch:
     """Draws the windows of one step, a pure function of (seed, stream, step)."""

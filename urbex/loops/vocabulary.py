@@ -7,7 +7,6 @@ token. Protocol text that never varies (the instructions, tool signatures, JSON
 between the values) is one token a piece.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,10 +33,13 @@ MARKUP = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 
 _PIECE = r"\p{N}| |[^\p{N} ]+"
 
-# What varies within protocol text, and what already is a token: NUL marks a value,
-# a number that is no part of a word is one too.
-_HOLE = re.compile(
-  r"\x00|(?<![\w])\d+(?![\w])|" + "|".join(map(re.escape, (*SPECIAL, *MARKUP)))
+# Stands for a value in samples of protocol text.
+HOLE = "¤"
+
+# Where samples are cut: at values, at numbers that are no part of a word, and at
+# tokens that exist already.
+_CUT = re.compile(
+  rf"{HOLE}|(?<!\w)\d+(?!\w)|" + "|".join(map(re.escape, (*SPECIAL, *MARKUP)))
 )
 
 
@@ -45,13 +47,13 @@ def scaffold(samples: Iterable[str], least: int = 2) -> list[str]:
   """Splits protocol samples at their holes and returns the fixed pieces.
 
   Args:
-    samples: protocol text with a NUL where a value stands; numbers are holes too.
+    samples: protocol text with `HOLE` where a value stands; numbers are cut out too.
     least: shorter pieces are left to BPE.
 
   Returns:
     Distinct pieces, longest first (the order in which they must be matched).
   """
-  pieces = {p for s in samples for p in _HOLE.split(s) if len(p) >= least}
+  pieces = {p for s in samples for p in _CUT.split(s) if len(p) >= least}
   return sorted(pieces, key=lambda p: (-len(p), p))
 
 
@@ -104,6 +106,4 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
     "clean_up_tokenization_spaces": False,
     "model_max_length": 4096,
   }
-  files.write_text(
-    folder / "tokenizer_config.json", json.dumps(config, indent=2) + "\n"
-  )
+  files.write_json(folder / "tokenizer_config.json", config)

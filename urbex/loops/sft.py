@@ -1,0 +1,168 @@
+"""The step `sft`: a warm start from nothing, in three stages that each resume.
+
+perceive (the tower alone, dense detection) → copy (text alone, names) → imitate (the
+scripted expert's whole episodes). Every stage draws from practice worlds: other
+looks of the training blocks, so nothing held out is ever shown.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from ml_collections import ConfigDict
+
+from urbex.core.run import Run
+from urbex.core.types import Params
+from urbex.loops.checkpoints import CheckpointStore
+from urbex.loops.fit import FitSettings, fit
+from urbex.loops.imitate import Demonstrator, ImitateSettings, ImitateTask
+from urbex.loops.log import MetricLog
+from urbex.loops.perceive import PerceiveSettings, PerceiveTask, colours_of
+from urbex.loops.policy import Policy
+from urbex.loops.setup import World, section
+from urbex.loops.state import Optimisation, init_state, make_optimizer
+from urbex.loops.tiny import make_tiny_policy
+from urbex.rollout.trajectory import Limits
+from urbex.scene.store import Scene
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+  """One stage's length and optimiser.
+
+  Attributes:
+    fit: steps and intervals.
+    optimisation: its `steps` is that of `fit`.
+    tower: factor on the vision tower's learning rate.
+  """
+
+  fit: FitSettings
+  optimisation: Optimisation = dataclasses.field(default_factory=Optimisation)
+  tower: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class SftSettings:
+  """The warm start.
+
+  Attributes:
+    vocab_size: of the tokenizer that is made.
+    perceive, copy, imitate: the stages, in order.
+    windows: what the tower is shown.
+    copies, episodes: batches of the other stages.
+    limits: of a trajectory.
+    probe: batches of held-out windows that score the tower.
+  """
+
+  perceive: Stage
+  copy: Stage
+  imitate: Stage
+  vocab_size: int = 768
+  windows: PerceiveSettings = dataclasses.field(default_factory=PerceiveSettings)
+  copies: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
+  episodes: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
+  limits: Limits = dataclasses.field(default_factory=Limits)
+  probe: int = 32
+
+
+@dataclasses.dataclass
+class _WarmStart:
+  """The run's state between stages."""
+
+  run: Run
+  seed: int
+  steps_done: int = 0
+
+  def stage(
+    self, name: str, stage: Stage, params: Params, make_step: Callable, batch: Callable
+  ) -> Params:
+    """Runs or resumes one stage and returns its parameters."""
+    optimizer = _slow_tower(make_optimizer(stage.optimisation), stage.tower)
+    state = init_state(jax.tree.map(jnp.copy, params), optimizer, self.seed)
+    store = CheckpointStore(self.run.checkpoints / name, keep=1)
+    if store.latest() is not None:
+      state = store.restore(state)
+    with MetricLog(self.run.folder, self.steps_done + int(state.step)) as log:
+      state = fit(
+        state, make_step(optimizer), batch, stage.fit, store, log, name,
+        log_offset=self.steps_done,
+      )  # fmt: skip
+    store.close()
+    self.steps_done += stage.fit.steps
+    return state.params
+
+  def record(self, scores: dict[str, float]) -> None:
+    """Logs scores at the present step."""
+    with MetricLog(self.run.folder, self.steps_done) as log:
+      log.scalars(self.steps_done, scores)
+
+
+def train(config: ConfigDict, run: Run) -> None:
+  """Runs the stages and writes the policy's folder, `<run>/policy`.
+
+  Raises:
+    UserError: the practice scenes are missing or damaged.
+  """
+  settings = section(config, "sft", SftSettings)
+  world = World.from_config(config)
+  practice = list(World.from_config(config, config.practice.data).scenes.values())
+  start = run.folder / "start"
+  make_tiny_policy(start, practice, world.env, settings.vocab_size, config.seed)
+  policy = Policy.from_folder(start)
+  warm = _WarmStart(run, config.seed)
+  params = _perceive(warm, policy, practice, list(world.scenes.values()), settings)
+
+  def demonstrate(batch: ImitateSettings) -> Demonstrator:
+    return Demonstrator(
+      policy, practice, world.env, settings.limits, batch, config.seed
+    )
+
+  for name, make in (
+    ("copy", demonstrate(settings.copies).first_turns),
+    ("imitate", demonstrate(settings.episodes).episodes),
+  ):
+    task = ImitateTask(policy, make)
+    stage = getattr(settings, name)
+    params = warm.stage(name, stage, params, task.make_step, task.batch)
+  policy.with_params(params).export(run.folder / "policy", jnp.bfloat16)
+
+
+def _perceive(
+  warm: _WarmStart,
+  policy: Policy,
+  practice: list[Scene],
+  scenes: list[Scene],
+  settings: SftSettings,
+) -> Params:
+  """Trains the tower; returns the policy's parameters with it in place."""
+  colours = colours_of(practice)
+
+  def task_on(scenes: list[Scene]) -> PerceiveTask:
+    return PerceiveTask(policy, scenes, colours, settings.windows, warm.seed)
+
+  task = task_on(practice)
+  params = warm.stage(
+    "perceive", settings.perceive, task.init(), task.make_step, task.batch
+  )
+  held_out = [s for s in scenes if all(q.split == "no" for q in s.queries)]
+  if held_out:
+    scores = task_on(held_out).evaluate(params, settings.probe)
+    warm.record({f"perceive/held_out/{k}": v for k, v in scores.items()})
+    print("held-out windows: " + "  ".join(f"{k} {v:.3f}" for k, v in scores.items()))
+  return {**policy.params, "visual": params["visual"]}
+
+
+def _slow_tower(
+  optimizer: optax.GradientTransformationExtraArgs, factor: float
+) -> optax.GradientTransformationExtraArgs:
+  """Scales the updates of the vision tower."""
+
+  def update(updates: Any, state: Any, params: Any = None, **extra: Any):
+    updates, state = optimizer.update(updates, state, params, **extra)
+    visual = jax.tree.map(lambda u: factor * u, updates["visual"])
+    return {**updates, "visual": visual}, state
+
+  return optax.GradientTransformationExtraArgs(optimizer.init, update)
