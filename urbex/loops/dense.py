@@ -121,7 +121,7 @@ def predict(
   """
   height, width = grid
   hidden_UMD = jax.nn.gelu(feature_UMD @ head["hidden"])
-  out = hidden_UMD @ head["out"] + head["bias"]
+  out = hidden_UMD @ head["out"] + head["bias"][None, None]
   count = len(feature_UMD)
   out = out.reshape(count, height // merge, width // merge, merge, merge, -1)
   out_UYXK = out.transpose(0, 1, 3, 2, 4, 5).reshape(count, height, width, -1)
@@ -134,7 +134,7 @@ def predict(
     ),
     axis=-1,
   )
-  middle = centre_YX2 + 0.1 * raw_UYX4[..., :2]
+  middle = centre_YX2[None] + 0.1 * raw_UYX4[..., :2]
   half = 0.05 * jnp.exp(jnp.clip(raw_UYX4[..., 2:], -4, 4))
   return DenseOutput(
     class_UYXK, colour_UYXK, jnp.concatenate([middle - half, middle + half], -1)
