@@ -45,7 +45,7 @@ def draw_looks(plan: BlockPlan, block: BlockMap) -> Looks:
   footprints = [b.polygon for b in block.buildings]
   tree = shapely.STRtree([p.buffer(4.0) for p in footprints])
   for row, building in enumerate(block.buildings):
-    rng = seeds.generator(plan.settings.seed, plan.index, "looks", building.id)
+    rng = seeds.generator(plan.seed, plan.index, "looks", building.id)
     polygon = building.polygon
     axis_4, half = _across(polygon)
     shape = _roof_shape(polygon, rng)

@@ -4,12 +4,12 @@ import dataclasses
 
 import numpy as np
 import shapely
-from shapely.geometry import LineString, Polygon, box
+from shapely.geometry import LineString, Polygon
 
 from urbex.core import seeds
 from urbex.core.types import BoxXY
 from urbex.data import city_palette as palette
-from urbex.data import osm
+from urbex.data import city_trees, osm
 from urbex.data.city_plan import BlockMap, BlockPlan
 from urbex.data.city_raster import CELL_M, Raster, fill
 
@@ -66,7 +66,7 @@ def lay_out_parking(
   City maps miss most of them: of Helsinki's centre the extract has 27, in eight
   blocks. `raster` is read, not changed.
   """
-  rng = seeds.generator(plan.settings.seed, plan.index, "parking")
+  rng = seeds.generator(plan.seed, plan.index, "parking")
   free_YX = (raster.ground_YX == palette.PAVING) & (raster.building_YX < 0)
   spots = []
   for road in block.roads:
@@ -97,10 +97,11 @@ def park(plan: BlockPlan, block: BlockMap, raster: Raster, crowns_N3) -> Cars:
   Args:
     crowns_N3: x, y and radius of tree crowns, which may hide no vehicle.
   """
-  rng = seeds.generator(plan.settings.seed, plan.index, "cars")
+  rng = seeds.generator(plan.seed, plan.index, "cars")
   blocked_YX = (raster.building_YX >= 0) | (raster.ground_YX == palette.WATER)
   for x, y, radius in crowns_N3.tolist():
-    fill(blocked_YX, box(x - radius, y - radius, x + radius, y + radius), True)
+    reach = radius * city_trees.BUMP + 0.3
+    fill(blocked_YX, shapely.Point(x, y).buffer(reach), True)
   stalls = []
   for surface in block.surfaces:
     if surface.kind == "parking":

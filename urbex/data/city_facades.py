@@ -19,7 +19,7 @@ def facades(plan: BlockPlan, block: BlockMap, raster: Raster, looks: Looks) -> S
 
   Wall hidden by a neighbour at least as tall, and the block's own edge, give none.
   """
-  rng = seeds.generator(plan.settings.seed, plan.index, "facades")
+  rng = seeds.generator(plan.seed, plan.index, "facades")
   wall_W4, building_W = _walls(block)
   step_W2 = wall_W4[:, 2:] - wall_W4[:, :2]
   length_W = np.hypot(*step_W2.T)

@@ -16,6 +16,8 @@ from urbex.data import osm
 
 MIN_BUILDING_M2 = 20.0
 _MIN_SURFACE_M2 = 12.0
+# Cosine and sine of whole quarter turns.
+_QUARTERS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,11 +29,12 @@ class CitySettings:
     seed: of everything that the map does not say.
     block_m: side of a square block, metres.
     density: points a square metre seen from above.
-    held_out: blocks whose every query is of split "no".
+    held_out: blocks, of middling density, whose every query is of split "no".
     max_blocks: of a larger extract, the blocks with most buildings are kept.
     min_buildings: blocks with fewer are not worth searching and are dropped.
     cars: a block's vehicles, about (fewer where the kerbs are few).
     context_m: side of the window that must show the target beside its landmark.
+    landmark_m: the longest extent of a landmark that a query uses.
     name_chars: the longest landmark name that a query uses.
     train_queries, val_queries, nd_queries, no_queries: a block's quota by split.
   """
@@ -45,23 +48,41 @@ class CitySettings:
   min_buildings: int = 8
   cars: int = 260
   context_m: float = 90.0
-  name_chars: int = 24
-  train_queries: int = 760
-  val_queries: int = 36
-  nd_queries: int = 72
-  no_queries: int = 270
+  landmark_m: float = 70.0
+  name_chars: int = 26
+  train_queries: int = 1100
+  val_queries: int = 60
+  nd_queries: int = 120
+  no_queries: int = 300
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockPlan:
-  """One block to build: its place in the world, and whether it is held out whole."""
+  """One block to build: its place in the world, and whether it is held out whole.
 
-  scene_id: str
+  A plan whose `practice` is k > 0 is no place in the world: it is the block's map
+  given a k-th other set of colours, roofs, vehicles and trees, turned k quarters
+  about its middle. Objects keep the split they have in the block itself.
+  """
+
+  map_id: str
   index: int
   settings: CitySettings
   origin_xy: tuple[float, float]
   crs: str
   held_out: bool
+  practice: int = 0
+
+  @property
+  def scene_id(self) -> str:
+    """Names the store."""
+    return f"{self.map_id}_practice_{self.practice}" if self.practice else self.map_id
+
+  @property
+  def seed(self) -> int:
+    """Of everything that the map does not say."""
+    seed = self.settings.seed
+    return seeds.seed32(seed, "practice", self.practice) if self.practice else seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,12 +143,11 @@ def blocks(settings: CitySettings) -> list[BlockPlan]:
     )
   kept = sorted(found, key=lambda f: (-f[0], f[1], f[2]))[: settings.max_blocks]
   kept.sort(key=lambda f: f[1:3])
-  draw = seeds.generator(settings.seed, "held out").permutation(len(kept))
-  held_out = set(draw[: min(settings.held_out, len(kept) - 1)].tolist())
+  held_out = _held_out([count for count, *_ in kept], settings.held_out)
   stem = city.source.split(".")[0].lower().replace(" ", "_")
   return [
     BlockPlan(
-      scene_id=f"{stem}_block_{index}",
+      map_id=f"{stem}_block_{index}",
       index=index,
       settings=settings,
       origin_xy=(float(low[0]), float(low[1])),
@@ -138,14 +158,36 @@ def blocks(settings: CitySettings) -> list[BlockPlan]:
   ]
 
 
+def practice(plans: list[BlockPlan], worlds: int) -> list[BlockPlan]:
+  """Returns `worlds` practice plans of each block that is not held out."""
+  return [
+    dataclasses.replace(plan, practice=k)
+    for k in range(1, worlds + 1)
+    for plan in plans
+    if not plan.held_out
+  ]
+
+
+def _held_out(buildings: list[int], wanted: int) -> set[int]:
+  """Returns the blocks nearest the median number of buildings; one is always left.
+
+  Neither the emptiest nor the densest block tells how a policy does elsewhere.
+  """
+  middle = float(np.median(buildings))
+  order = sorted(range(len(buildings)), key=lambda i: (abs(buildings[i] - middle), i))
+  return set(order[: min(wanted, len(buildings) - 1)])
+
+
 def cut(plan: BlockPlan) -> BlockMap:
   """Returns the part of the map inside a block, moved to the block's frame."""
   city, side = extract(plan.settings.osm), plan.settings.block_m
   frame = (0.0, 0.0, side, side)
-  dx, dy = -plan.origin_xy[0], -plan.origin_xy[1]
+  middle_2, (cos, sin) = np.full(2, side / 2), _QUARTERS[plan.practice % 4]
+  turn_22 = np.array([[cos, -sin], [sin, cos]], dtype=np.float64)
+  shift_2 = middle_2 - turn_22 @ (plan.origin_xy + middle_2)
 
   def move(geometry: BaseGeometry) -> BaseGeometry:
-    return affinity.translate(geometry, dx, dy)
+    return affinity.affine_transform(geometry, [*turn_22.ravel(), *shift_2])
 
   buildings = _cut_polygons(city.buildings, move, frame, MIN_BUILDING_M2)
   buildings = _without_duplicates(buildings)
@@ -160,7 +202,7 @@ def cut(plan: BlockPlan) -> BlockMap:
     geometry = move(place.geometry)
     if box(*frame).contains(geometry.representative_point()):
       places.append(dataclasses.replace(place, geometry=geometry))
-  trees_N2 = city.trees_N2 + np.array([dx, dy])
+  trees_N2 = city.trees_N2 @ turn_22.T + shift_2
   inside_N = ((trees_N2 > 2) & (trees_N2 < side - 2)).all(axis=1)
   return BlockMap(
     size_m=side,

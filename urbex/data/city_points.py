@@ -14,6 +14,7 @@ from urbex.data.city_buildings import FLAT, GABLE, PARAPET_M, Looks
 from urbex.data.city_cars import Cars
 from urbex.data.city_plan import BlockMap, BlockPlan
 from urbex.data.city_raster import CELL_M, Raster, fill
+from urbex.data.city_trees import BUMP
 
 _NOISE_M, _COLOUR_NOISE = 0.025, 5.0
 _HIP_SLOPE = 0.62
@@ -41,7 +42,7 @@ def elevation(plan: BlockPlan, xy_N2: np.ndarray) -> np.ndarray:
   A function of world position, so that neighbouring blocks meet.
   """
   world_N2 = np.asarray(xy_N2) + np.array(plan.origin_xy)
-  rng = seeds.generator(plan.settings.seed, "elevation")
+  rng = seeds.generator(plan.seed, "elevation")
   total_N = np.full(len(world_N2), 6.0)
   for wavelength_m, height_m in ((900.0, 2.0), (420.0, 0.9), (170.0, 0.25)):
     angle, phase = rng.uniform(0, 2 * np.pi, 2)
@@ -54,7 +55,7 @@ def from_above(
   plan: BlockPlan, block: BlockMap, raster: Raster, looks: Looks, cars: Cars
 ) -> Samples:
   """Samples vehicles, roofs and ground, about `density` points a square metre."""
-  rng = seeds.generator(plan.settings.seed, plan.index, "from above")
+  rng = seeds.generator(plan.seed, plan.index, "from above")
   side = int(block.size_m * np.sqrt(plan.settings.density))
   grid_N2 = np.stack(np.meshgrid(np.arange(side), np.arange(side)), -1).reshape(-1, 2)
   xy_N2 = (grid_N2 + rng.random((side * side, 2), dtype=np.float32)).astype(np.float32)
@@ -85,7 +86,7 @@ def from_above(
 
 def _mottle(plan: BlockPlan, xy_N2: np.ndarray, ground_N: np.ndarray) -> np.ndarray:
   """Returns brightness factors about 1 that vary over metres: worn, patchy ground."""
-  rng = seeds.generator(plan.settings.seed, "mottle")
+  rng = seeds.generator(plan.seed, "mottle")
   coarse_YX = rng.normal(0, 1, (256, 256)).astype(np.float32)
   strength = np.full(len(palette.GROUND_RGB), 0.03, dtype=np.float32)
   strength[[palette.LAWN, palette.PARK, palette.SCRUB]] = 0.07
@@ -201,13 +202,13 @@ def _body(
 
 def crowns(plan: BlockPlan, raster: Raster, crowns_N3: np.ndarray) -> Samples:
   """Samples tree crowns as the upper part of bumpy ellipsoids."""
-  rng = seeds.generator(plan.settings.seed, plan.index, "crowns")
+  rng = seeds.generator(plan.seed, plan.index, "crowns")
   count_K = (28 * np.pi * crowns_N3[:, 2] ** 2).astype(np.int64)
   tree_N = np.repeat(np.arange(len(crowns_N3)), count_K)
   total = len(tree_N)
   angle_N = rng.uniform(0, 2 * np.pi, total)
   out_N = np.sqrt(rng.random(total))
-  radius_N = crowns_N3[tree_N, 2] * (1 + 0.12 * np.sin(5 * angle_N + tree_N))
+  radius_N = crowns_N3[tree_N, 2] * (1 + (BUMP - 1) * np.sin(5 * angle_N + tree_N))
   x_N = crowns_N3[tree_N, 0] + radius_N * out_N * np.cos(angle_N)
   y_N = crowns_N3[tree_N, 1] + radius_N * out_N * np.sin(angle_N)
   tall_K = 3.0 + 1.6 * crowns_N3[:, 2] + rng.uniform(0, 2.0, len(crowns_N3))
@@ -234,7 +235,7 @@ def crowns(plan: BlockPlan, raster: Raster, crowns_N3: np.ndarray) -> Samples:
 
 def join(plan: BlockPlan, parts: list[Samples]) -> Samples:
   """Joins samples and adds the survey's noise in position and colour."""
-  rng = seeds.generator(plan.settings.seed, plan.index, "noise")
+  rng = seeds.generator(plan.seed, plan.index, "noise")
   xyz_N3 = np.concatenate([p.xyz_N3 for p in parts]).astype(np.float32)
   rgb_N3 = np.concatenate([p.rgb_N3 for p in parts])
   xyz_N3[:, 2] += rng.normal(0, _NOISE_M, len(xyz_N3)).astype(np.float32)

@@ -2,12 +2,13 @@
 
 import dataclasses
 import itertools
+import unicodedata
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from urbex.core import seeds
-from urbex.data import expressions, splits
+from urbex.data import expressions, osm, splits
 from urbex.data.city_palette import CAR_COLOURS, ROOF_COLOURS
 from urbex.data.city_plan import BlockPlan
 from urbex.data.expressions import Expression, SceneFacts
@@ -17,8 +18,8 @@ from urbex.geo import boxes
 # CityRefer's proportions of targets.
 SHARES = {"Building": 0.41, "Car": 0.49, "Ground": 0.06, "Parking": 0.04}
 # Expressions about one object, at most: classes with few objects ask more of each.
-_PER_TARGET = {"Building": 16, "Car": 8, "Ground": 10, "Parking": 10}
-_PER_TARGET_HELD_OUT = 3
+_PER_TARGET = {"Building": 24, "Car": 6, "Ground": 10, "Parking": 10}
+_PER_TARGET_UNSEEN = {"val": 4, "nd": 5, "no": 3}
 _MIN_SIDE_M = {"Building": 6.0, "Car": 1.0, "Ground": 5.0, "Parking": 5.0}
 
 
@@ -45,9 +46,7 @@ def ask(plan: BlockPlan, records: SceneRecords) -> tuple[Query, ...]:
       target = by_id.get(target_id or "")
       if target and _askable(target, landmark, expression, window):
         found.setdefault(target.id, []).append(_Candidate(expression, target))
-  split_of = splits.assign(
-    records.instances, plan.scene_id, settings.seed, plan.held_out
-  )
+  split_of = splits.assign(records.instances, plan.map_id, settings.seed, plan.held_out)
   quota = {
     "train": settings.train_queries,
     "val": settings.val_queries,
@@ -61,8 +60,8 @@ def ask(plan: BlockPlan, records: SceneRecords) -> tuple[Query, ...]:
       for id, candidates in found.items()
       if split_of[id] == split and by_id[id].category == category
     }
-    rng = seeds.generator(settings.seed, plan.index, "queries", split, category)
-    most = _PER_TARGET[category] if split == "train" else _PER_TARGET_HELD_OUT
+    rng = seeds.generator(plan.seed, plan.index, "queries", split, category)
+    most = _PER_TARGET_UNSEEN.get(split, _PER_TARGET[category])
     wanted = round(quota[split] * SHARES[category])
     for candidate in _choose(mine, wanted, most, rng):
       queries.append(
@@ -82,17 +81,21 @@ def usable_landmarks(plan: BlockPlan, landmarks: Sequence[Landmark]) -> list[Lan
   """Returns landmarks that are compact, and short and unique by name."""
   count: dict[str, int] = {}
   for landmark in landmarks:
-    key = landmark.name.casefold()
+    key = _folded(landmark.name)
     count[key] = count.get(key, 0) + 1
   usable = []
   for landmark in landmarks:
     x0, y0, x1, y1 = boxes.bounds(np.array(landmark.outline))
-    compact = max(x1 - x0, y1 - y0) + 40.0 <= plan.settings.context_m
+    compact = max(x1 - x0, y1 - y0) <= plan.settings.landmark_m
     short = 3 <= len(landmark.name) <= plan.settings.name_chars
     plain = not set(landmark.name) & set('"\\<>{}[]@') and landmark.name.isprintable()
-    if compact and short and plain and count[landmark.name.casefold()] == 1:
+    if compact and short and plain and count[_folded(landmark.name)] == 1:
       usable.append(landmark)
   return usable
+
+
+def _folded(name: str) -> str:
+  return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _expressions(landmark: Landmark) -> Iterator[Expression]:
@@ -107,7 +110,9 @@ def _expressions(landmark: Landmark) -> Iterator[Expression]:
     for kind in expressions.GROUND_WORDS:
       yield Expression("Ground", relation, name, kind=kind)
     yield Expression("Parking", relation, name)
-  yield Expression("Building", expressions.HOUSES, name)
+  is_address = landmark.kind == osm.ADDRESS
+  inside = expressions.AT if is_address else expressions.HOUSES
+  yield Expression("Building", inside, name)
 
 
 def _askable(
@@ -117,7 +122,7 @@ def _askable(
   if min(x1 - x0, y1 - y0) < _MIN_SIDE_M[target.category]:
     return False
   itself = target.landmark_name.casefold() == landmark.name.casefold()
-  if itself and expression.relation != expressions.HOUSES:
+  if itself and expression.relation not in expressions.INSIDE:
     return False
   return boxes.contains(window, (x0, y0, x1, y1))
 
@@ -132,6 +137,8 @@ def _choose(
   for id in ids:
     deck = [found[id][i] for i in rng.permutation(len(found[id]))]
     seen: dict[str, int] = {}
+    # Bearings first: almost any vehicle is the closest of its colour to something.
+    deck.sort(key=lambda c: c.expression.relation == expressions.CLOSEST)
     ranks = []
     for candidate in deck:
       name = candidate.expression.landmark

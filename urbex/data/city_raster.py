@@ -47,6 +47,11 @@ class Raster:
     cell_N2 = np.clip((xy_N2 / CELL_M).astype(np.int32), 0, high)
     return cell_N2[:, 1], cell_N2[:, 0]
 
+  def covered_by_buildings(self, surface: int) -> float:
+    """Returns the share of a surface's cells under footprints; 1 if it has none."""
+    under_N = self.building_YX[self.surface_YX == surface] >= 0
+    return float(under_N.mean()) if under_N.size else 1.0
+
 
 def paint(block: BlockMap) -> Raster:
   """Paints ground, footprints and driving lanes."""

@@ -10,6 +10,8 @@ from urbex.data.city_raster import Raster
 # Square metres of ground to one invented tree.
 _GROUND_M2 = {palette.PARK: 130.0, palette.LAWN: 320.0, palette.SCRUB: 40.0}
 _APART_M = 4.5
+# A crown's outline reaches at most this many radii from its stem.
+BUMP = 1.12
 
 
 def plant(plan: BlockPlan, block: BlockMap, raster: Raster) -> np.ndarray:
@@ -17,7 +19,7 @@ def plant(plan: BlockPlan, block: BlockMap, raster: Raster) -> np.ndarray:
 
   No crown stands on a footprint or on water; invented trees keep to green ground.
   """
-  rng = seeds.generator(plan.settings.seed, plan.index, "trees")
+  rng = seeds.generator(plan.seed, plan.index, "trees")
   mapped_N3 = np.column_stack(
     [block.trees_N2, rng.uniform(1.5, 2.6, len(block.trees_N2))]
   )

@@ -17,12 +17,17 @@ from urbex.geo import boxes
 GROUND_WORDS = ("lawn", "park", "square", "playground", "sports pitch")
 CAR_WORDS = ("car", "van")
 BEARINGS_DEG = {"north of": 0, "east of": 90, "south of": 180, "west of": 270}
-NEAR, CLOSEST, HOUSES = "near", "closest to", "houses"
+NEAR, CLOSEST = "near", "closest to"
+# A place inside the building, and an address that it bears.
+HOUSES, AT = "houses", "at"
+INSIDE = {HOUSES: "that houses", AT: "at"}
 
 # Metres and degrees: what is surely meant, and what could still be meant.
 CLEAR_M, LOOSE_M = 60.0, 75.0
 CLEAR_DEG, LOOSE_DEG = 35.0, 60.0
 CLEAR_NEAR_M, LOOSE_NEAR_M = 30.0, 50.0
+# How near its walls a place in a building may be mapped; shops sit on the threshold.
+CLEAR_INSIDE_M, LOOSE_INSIDE_M = 0.5, 2.5
 # Bearings from within this distance mean nothing.
 APART_M = 8.0
 # A runner-up within this much of the closest object could be meant as well.
@@ -43,8 +48,8 @@ class Expression:
 
   def text(self) -> str:
     """Returns the English phrase."""
-    if self.relation == HOUSES:
-      return f"the building that houses {self.landmark}"
+    if self.relation in INSIDE:
+      return f"the building {INSIDE[self.relation]} {self.landmark}"
     parked = " parked" if self.relation in BEARINGS_DEG else ""
     noun = {
       "Car": f"{self.colour} {self.kind}{parked}",
@@ -56,7 +61,7 @@ class Expression:
 
 
 _PATTERN = re.compile(
-  r"the (?:building that (?P<houses>houses)"
+  r"the (?:building (?:that (?P<houses>houses)|(?P<at>at))"
   rf"|(?:(?P<car_colour>{'|'.join(CAR_COLOURS)}) (?P<car>{'|'.join(CAR_WORDS)})"
   r"(?: parked)?"
   rf"|building with the (?P<roof>{'|'.join(ROOF_COLOURS)}) roof"
@@ -72,8 +77,8 @@ def parse(text: str) -> Expression | None:
   if not found:
     return None
   landmark = found["landmark"]
-  if found["houses"]:
-    return Expression("Building", HOUSES, landmark)
+  if found["houses"] or found["at"]:
+    return Expression("Building", found["houses"] or found["at"], landmark)
   relation = found["relation"]
   if found["car"]:
     return Expression("Car", relation, landmark, found["car_colour"], found["car"])
@@ -120,14 +125,16 @@ class SceneFacts:
       )
     return self._around[xy]
 
-  def housing(self, landmark: Landmark) -> np.ndarray:
-    """Returns rows of the buildings whose points surround a point landmark."""
-    if len(landmark.outline) != 1:
-      return np.zeros(0, dtype=np.int64)
-    column, row = (int(v / _OWNER_CELL_M) for v in landmark.outline[0])
-    low, left = max(row - 2, 0), max(column - 2, 0)
-    owners = np.unique(self._owner_YX[low : row + 3, left : column + 3])
-    return owners[owners >= 0] if (owners >= 0).all() else owners[:0]
+  def housing(self, landmark: Landmark, reach_m: float) -> set[int]:
+    """Returns rows of the buildings within reach of every vertex of a landmark."""
+    reach = round(reach_m / _OWNER_CELL_M)
+    owners = []
+    for x, y in landmark.outline:
+      column, row = int(x / _OWNER_CELL_M), int(y / _OWNER_CELL_M)
+      low, left = max(row - reach, 0), max(column - reach, 0)
+      near = self._owner_YX[low : row + reach + 1, left : column + reach + 1]
+      owners.append(set(near[near >= 0].tolist()))
+    return set.intersection(*owners)
 
 
 def _building_owners(records: SceneRecords) -> np.ndarray:
@@ -168,8 +175,8 @@ def meaning(expression: Expression, scene: SceneFacts | SceneRecords) -> str | N
 def _ids(expression: Expression, facts: SceneFacts, loose: bool) -> list[str]:
   rows: set[int] = set()
   for landmark in facts.landmarks.get(expression.landmark.casefold(), []):
-    if expression.relation == HOUSES:
-      rows.update(facts.housing(landmark).tolist())
+    if expression.relation in INSIDE:
+      rows.update(facts.housing(landmark, LOOSE_INSIDE_M if loose else CLEAR_INSIDE_M))
     else:
       noun_K = _noun(expression, facts, loose)
       xy = boxes.centre(boxes.bounds(np.array(landmark.outline)))

@@ -156,7 +156,7 @@ def _typed(source: str, epsg: str, rows: Iterable) -> OsmExtract:
     street, number = tags.get("addr:street"), tags.get("addr:housenumber")
     if street and number:
       spot = geometry.representative_point()
-      places.append(Place(id, spot, f"{street} {number}", ADDRESS))
+      places.append(Place(id, spot, " ".join(f"{street} {number}".split()), ADDRESS))
     if tags.get("natural") == "tree" and geometry.geom_type == "Point":
       trees.append((geometry.x, geometry.y))
     elif tags.get("natural") == "coastline":

@@ -32,6 +32,9 @@ _GROUND_WORDS = {
   "pitch": "sports pitch",
 }
 
+# Ground of which buildings cover more is no object that a view from above shows.
+_MOST_HIDDEN = 0.4
+
 
 def build_block(plan: BlockPlan) -> SceneRecords:
   """Returns one block with its points, instances, landmarks and queries.
@@ -46,7 +49,7 @@ def build_block(plan: BlockPlan) -> SceneRecords:
   looks = city_buildings.draw_looks(plan, block)
   trees_N3 = city_trees.plant(plan, block, raster)
   cars = city_cars.park(plan, block, raster, trees_N3)
-  instances, row_of_owner = _instances(plan, block, looks, cars)
+  instances, row_of_owner = _instances(plan, block, raster, looks, cars)
   samples = city_points.join(
     plan,
     [
@@ -88,6 +91,7 @@ def _with_parking(
 def _instances(
   plan: BlockPlan,
   block: BlockMap,
+  raster: city_raster.Raster,
   looks: city_buildings.Looks,
   cars: city_cars.Cars,
 ) -> tuple[tuple[Instance, ...], np.ndarray]:
@@ -123,7 +127,8 @@ def _instances(
     )
   for row, surface in enumerate(block.surfaces):
     word = _GROUND_WORDS.get(surface.kind)
-    if word is None and surface.kind != "parking":
+    hidden = raster.covered_by_buildings(row) > _MOST_HIDDEN
+    if hidden or (word is None and surface.kind != "parking"):
       rows.append(-1)
       continue
     x0, y0, x1, y1 = surface.polygon.bounds
