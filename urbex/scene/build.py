@@ -18,6 +18,7 @@ from urbex.scene.layout import FORMAT_VERSION, Meta
 
 CHUNK = 1_000_000
 FINEST_Z_STEP_M = 0.001
+RECIPE_VERSION = 1  # raise it when the same input should give other bytes
 
 # One colour a label for clouds that have none, in the order of `records.LABELS`.
 PALETTE_L3 = np.array(
@@ -58,6 +59,7 @@ def source_hash(records: SceneRecords, settings: StoreSettings) -> str:
   tables = {name: _rows(getattr(records, name)) for name in layout.TABLES}
   head = {
     "version": FORMAT_VERSION,
+    "recipe": RECIPE_VERSION,
     "scene": records.scene_id,
     "origin": [float(v) for v in cloud.origin_3],
     "crs": cloud.crs,

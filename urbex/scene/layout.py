@@ -6,7 +6,7 @@ A store is one folder:
   points.npy        uint16 [N, 5]: x, y in the tile, z, r | g << 8, b | label << 8
   starts.npy        int64 [T + 1]: tile t owns rows starts[t] to starts[t + 1]
   aabb.npy          float32 [T, 6]: true bounds, scene metres
-  density.npy       float32 [T]: points a square metre (median of 1 m cells)
+  density.npy       float32 [T]: points a square metre of the top surface
   index.npy         uint32 or int64 [N]: the point's row in the source
   bev/L{k}/         rgb.npy uint8 [Y, X, 3], dsm.npy uint16 [Y, X], label.npy uint8
   instances.jsonl, landmarks.jsonl, queries.jsonl

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 POINTS_A_PX = 1.5
 LEAST_POINTS = 32  # of a tile in view, however small it looks
 MOST_POINTS = 600_000
-EDL_STRENGTH = 40.0
+# Neighbours that make a hole, a pass. Two passes close roofs and ground; walls, which
+# a survey from the air sees thinly, need four.
+MENDING = (5, 5, 4, 4)
+EDL_STRENGTH = 25.0
 EDL_RADIUS_PX = 1
 
 
@@ -81,7 +84,7 @@ def choose_points(count_K: np.ndarray, area_px_K: np.ndarray) -> np.ndarray:
 
 
 def draw(scene: "Scene", camera: Camera) -> Oblique:
-  """Renders what `camera` sees: splats, two passes of mending, eye-dome lighting."""
+  """Renders what `camera` sees: splats, passes of mending, eye-dome lighting."""
   meta = scene.meta
   tile_K, area_px_K = visible_tiles(scene.aabb_T6, camera)
   first_K = scene.starts_T1[tile_K]
@@ -100,7 +103,7 @@ def draw(scene: "Scene", camera: Camera) -> Oblique:
   )  # fmt: skip
   layers = _layers(height, width)
   splat.resolve(scene.points_N5, key_YX, *layers)
-  for need in (5, 4):
+  for need in MENDING:
     mended = _layers(height, width)
     splat.fill(*layers, need, *mended)
     layers = mended

@@ -10,6 +10,7 @@ import numba
 import numpy as np
 
 CELLS = 65536  # positions along a tile's side
+SURFACE_M = 1.0  # a cell's points this far below its top are of its top surface
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,12 +126,20 @@ def _mix(state):
 
 
 @numba.njit(cache=True, nogil=True)
+def _cell(points_N5, n, side):
+  across = int(points_N5[n, 0]) * side // CELLS
+  return (int(points_N5[n, 1]) * side // CELLS) * side + across
+
+
+@numba.njit(cache=True, nogil=True)
 def _finish(
   points_N5, index_N, starts_T1, seed, corners_T2, tile_m, z_base, z_step, side,
   aabb_T6, density_T,
 ):  # fmt: skip
   cell_m = tile_m / CELLS
   held = np.empty(side * side, np.int64)
+  top = np.empty(side * side, np.int64)
+  surface = np.int64(SURFACE_M / z_step)
   for t in range(len(starts_T1) - 1):
     first, stop = starts_T1[t], starts_T1[t + 1]
     if first == stop:
@@ -143,6 +152,7 @@ def _finish(
         points_N5[n, c], points_N5[m, c] = points_N5[m, c], points_N5[n, c]
       index_N[n], index_N[m] = index_N[m], index_N[n]
     held[:] = 0
+    top[:] = 0
     low = np.full(3, CELLS, np.int64)
     high = np.full(3, -1, np.int64)
     for n in range(first, stop):
@@ -150,9 +160,11 @@ def _finish(
         q = np.int64(points_N5[n, c])
         low[c] = min(low[c], q)
         high[c] = max(high[c], q)
-      sx = int(points_N5[n, 0]) * side // CELLS
-      cell = (int(points_N5[n, 1]) * side // CELLS) * side + sx
-      held[cell] += 1
+      cell = _cell(points_N5, n, side)
+      top[cell] = max(top[cell], np.int64(points_N5[n, 2]))
+    for n in range(first, stop):
+      cell = _cell(points_N5, n, side)
+      held[cell] += np.int64(points_N5[n, 2]) + surface >= top[cell]
     for c in range(2):
       aabb_T6[t, c] = corners_T2[t, c] + low[c] * cell_m
       aabb_T6[t, 3 + c] = corners_T2[t, c] + (high[c] + 1) * cell_m
@@ -172,8 +184,9 @@ def finish(
 
   Returns:
     aabb_T6 float32 (zeros for an empty tile) and density_T float32: points a square
-    metre, the median over the tile's occupied cells of about 1 m, so that walls and
-    trees, which stack points over little ground, do not count for open surfaces.
+    metre of the top surface, the median over the tile's occupied cells of about
+    1 m. Walls, trees and ground under roofs, which stack points over little area,
+    would make surfaces look denser than they are.
   """
   aabb_T6 = np.zeros((grid.tiles, 6), np.float32)
   density_T = np.zeros(grid.tiles, np.float32)

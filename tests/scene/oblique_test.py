@@ -1,0 +1,130 @@
+"""Pictures show the right side, in the right place, with nothing seen through."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.support.scenes import FACES
+from urbex.data.records import LABELS
+from urbex.scene import oblique, splat
+from urbex.scene.camera import DIRECTIONS
+from urbex.scene.layout import NO_LABEL
+
+HOUSE = (24.0, 16.0, 40.0, 32.0)
+SIZE = (320, 240)
+
+
+def _is(image, colour, reach=70):
+  """Pixels of a colour, in its light or its shade: compared by direction."""
+  unit = np.array(colour) / np.linalg.norm(colour)
+  norm = np.linalg.norm(image.astype(float), axis=-1)
+  cosine = image.astype(float) @ unit / np.maximum(norm, 1e-9)
+  return (cosine > 0.97) & (norm > reach)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_camera_sees_the_face_of_its_side(four_faces, direction):
+  view = four_faces.render(HOUSE, direction, SIZE)
+  shares = {side: _is(view.image, colour).mean() for side, colour in FACES.items()}
+  assert max(shares, key=shares.get) == direction
+  opposite = {"north": "south", "south": "north", "east": "west", "west": "east"}
+  assert shares[direction] > 0.1
+  # What stands behind the roof may show at its far edge and nowhere else.
+  assert shares[opposite[direction]] < 0.004
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_depth_puts_pixels_back_on_the_house(four_faces, direction):
+  view = four_faces.render(HOUSE, direction, SIZE)
+  i_K, j_K = np.nonzero(_is(view.image, FACES[direction]))
+  px_K2 = np.column_stack([j_K, i_K]) + 0.5
+  xyz_K3 = view.camera.unproject(px_K2, view.depth[i_K, j_K])
+  face = {"north": (1, 32.0), "south": (1, 16.0), "east": (0, 40.0), "west": (0, 24.0)}
+  axis, wanted = face[direction]
+  assert np.median(np.abs(xyz_K3[:, axis] - wanted)) < 0.15
+  assert np.percentile(xyz_K3[:, 2], 1) > -0.5 and xyz_K3[:, 2].max() < 10.5
+
+
+def test_labels_go_with_colours(four_faces):
+  view = four_faces.render(HOUSE, "south", SIZE)
+  wall = _is(view.image, FACES["south"])
+  assert (view.label[wall] == LABELS.index("Buildings")).mean() > 0.98
+  sky = np.isinf(view.depth)
+  assert sky.any() and (view.label[sky] == NO_LABEL).all()
+  assert (view.image[sky] == splat.SKY).all()
+
+
+def test_same_call_same_bytes(four_faces):
+  one, two = (four_faces.render(HOUSE, "west", SIZE) for _ in range(2))
+  assert one.image.tobytes() == two.image.tobytes()
+  assert one.depth.tobytes() == two.depth.tobytes()
+
+
+def test_fewer_points_draw_larger_splats_and_no_holes(four_faces, monkeypatch):
+  rich = four_faces.render(HOUSE, "south", SIZE)
+  monkeypatch.setattr(oblique, "MOST_POINTS", 60_000)
+  poor = four_faces.render(HOUSE, "south", SIZE)
+  assert np.isinf(poor.depth[120:]).mean() <= np.isinf(rich.depth[120:]).mean() + 0.01
+  both = np.isfinite(rich.depth) & np.isfinite(poor.depth)
+  apart = np.abs(rich.depth - poor.depth)[both]
+  assert np.median(apart) < 0.25
+
+
+def test_points_of_a_frame_are_bounded():
+  take_K = oblique.choose_points(
+    np.array([10**8, 10**8, 5, 0]), np.array([300_000.0, 1e4, 0.0, 50.0])
+  )
+  assert take_K.sum() <= oblique.MOST_POINTS + 4
+  assert take_K[2] == 5 and take_K[3] == 0
+  huge_K = oblique.choose_points(np.full(999, 10**6), np.full(999, 1e5))
+  assert huge_K.sum() <= oblique.MOST_POINTS + 999
+
+
+def test_culling_drops_only_what_is_out_of_view(tiny):
+  view = tiny.render((20, 20, 60, 60), "north", SIZE)
+  tile_K, area_px_K = oblique.visible_tiles(tiny.aabb_T6, view.camera)
+  seen_T = np.zeros(tiny.grid.tiles, bool)
+  tile_N = np.repeat(np.arange(tiny.grid.tiles), np.diff(tiny.starts_T1))
+  px_N2, depth_N = view.camera.project(tiny.grid.decode(tiny.points_N5, tile_N))
+  inside_N = (depth_N > splat.NEAR_M) & (px_N2 >= 0).all(1) & (px_N2 < SIZE).all(1)
+  seen_T[tile_N[inside_N]] = True
+  assert set(np.flatnonzero(seen_T)) <= set(tile_K.tolist())
+  assert len(tile_K) < tiny.grid.tiles
+  assert (area_px_K >= 0).all() and (area_px_K <= SIZE[0] * SIZE[1]).all()
+
+
+def test_fill_mends_a_hole_and_keeps_an_edge():
+  depth_YX = np.full((9, 12), 20.0, np.float32)
+  depth_YX[:, 6:] = np.inf
+  depth_YX[4, 3] = 90.0
+  rgb_YX3 = np.full((9, 12, 3), 100, np.uint8)
+  rgb_YX3[4, 3] = 0
+  label_YX = np.where(np.isinf(depth_YX), 255, 2).astype(np.uint8)
+  out = rgb_YX3.copy(), depth_YX.copy(), label_YX.copy()
+  splat.fill(rgb_YX3, depth_YX, label_YX, 5, *out)
+  assert out[1][4, 3] == 20 and out[0][4, 3].tolist() == [100] * 3
+  assert np.isinf(out[1][:, 6:]).all()
+
+
+def test_eye_dome_darkens_what_lies_behind_an_edge():
+  log_YX = np.zeros((5, 6), np.float32)
+  log_YX[:, 3:] = 1.0
+  rgb_YX3 = np.full((5, 6, 3), 200, np.uint8)
+  splat.shade(rgb_YX3, log_YX, 2.0, 1)
+  assert rgb_YX3[2, 3, 0] < 110 and (rgb_YX3[:, :3] == 200).all()
+  assert (rgb_YX3[:, 4:] == 200).all()
+
+
+def test_a_camera_far_outside_gives_sky(four_faces):
+  view = four_faces.render(HOUSE, "south", SIZE)
+  away = dataclasses.replace(view.camera, centre_3=view.camera.centre_3 + 1e5)
+  empty = oblique.draw(four_faces, away)
+  assert np.isinf(empty.depth).all()
+
+
+def test_bad_calls_say_what_is_allowed(four_faces):
+  with pytest.raises(ValueError, match="north, south"):
+    four_faces.render(HOUSE, "above", SIZE)
+  with pytest.raises(ValueError, match="area"):
+    four_faces.render((5, 5, 5, 5), "north", SIZE)
