@@ -39,7 +39,8 @@ class RMSNorm(nnx.Module):
   def __call__(self, x: jax.Array) -> jax.Array:
     wide = x.astype(jnp.float32)
     square = jnp.mean(jnp.square(wide), axis=-1, keepdims=True)
-    return (wide * jax.lax.rsqrt(square + self.eps)).astype(x.dtype) * self.scale[...]
+    unit = (wide * jax.lax.rsqrt(square + self.eps)).astype(x.dtype)
+    return unit * jnp.expand_dims(self.scale[...], range(x.ndim - 1))
 
 
 def rotate(x_NTHE: jax.Array, cos_NTE: jax.Array, sin_NTE: jax.Array) -> jax.Array:

@@ -31,7 +31,7 @@ def rotation(position_3BT: jax.Array, config: TextConfig, dtype) -> tuple:
   frequency = config.rope_theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
   axis = mrope_axis(config.mrope_section)
   place_BTE = jnp.moveaxis(position_3BT[axis], 0, -1)
-  angle_BTE = place_BTE.astype(jnp.float32) * frequency
+  angle_BTE = place_BTE.astype(jnp.float32) * frequency[None, None]
   return jnp.cos(angle_BTE).astype(dtype), jnp.sin(angle_BTE).astype(dtype)
 
 
@@ -141,7 +141,7 @@ class TextModel(nnx.Module):
     rope = rotation(position_3BT, self.config, x_BTD.dtype)
     tokens = x_BTD.shape[1]
     causal_TS = jnp.tril(jnp.ones((tokens, tokens), bool))
-    mask_BTS = causal_TS & valid_BT[:, None, :]
+    mask_BTS = causal_TS[None] & valid_BT[:, None, :]
 
     def attention(q_BTHE, k_BSJE, v_BSJE):
       k_BJES, v_BJSE = k_BSJE.transpose(0, 2, 3, 1), v_BSJE.swapaxes(1, 2)
@@ -173,7 +173,7 @@ class TextModel(nnx.Module):
     """
     rope = rotation(position_3BT, self.config, x_BTD.dtype)
     slot_BT = kv.slots(cache.length_B, valid_BT, cache.capacity)
-    mask_BTS = jnp.arange(cache.capacity) <= slot_BT[..., None]
+    mask_BTS = jnp.arange(cache.capacity)[None, None] <= slot_BT[..., None]
 
     def layer(module, x_BTD, k):
       grown = []

@@ -38,10 +38,11 @@ class PatchEmbed(nnx.Module):
     of their kernels: half the work of doubling the frame.
     """
     config, kernel = self.config, self.proj.kernel[...]
+    bias = self.proj.bias[...][None, None]
     shared = kernel.reshape(config.channels, config.temporal, -1, config.width)
     shared = shared.astype(jnp.float32).sum(1).reshape(-1, config.width)
     x_UPC = patches_UPC.astype(jnp.float32) * (2 / 255) - 1
-    return x_UPC.astype(kernel.dtype) @ shared.astype(kernel.dtype) + self.proj.bias
+    return x_UPC.astype(kernel.dtype) @ shared.astype(kernel.dtype) + bias
 
 
 class Attention(nnx.Module):
@@ -179,6 +180,6 @@ def _rotation(row_col_UP2: jax.Array, config: VisionConfig) -> tuple:
   """Returns fp32 cos and sin [U, P, E/2]: E/4 frequencies for rows, then columns."""
   quarter = config.head_dim // 4
   frequency = config.rope_theta ** (-jnp.arange(quarter, dtype=jnp.float32) / quarter)
-  angle_UP2 = row_col_UP2.astype(jnp.float32)[..., None] * frequency
+  angle_UP2 = row_col_UP2.astype(jnp.float32)[..., None] * frequency[None, None, None]
   angle_UPE = angle_UP2.reshape(*row_col_UP2.shape[:2], 2 * quarter)
   return jnp.cos(angle_UPE), jnp.sin(angle_UPE)

@@ -1,0 +1,225 @@
+"""What the pure functions promise of each other: cache, padding, scan, features."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.support import qwen3_vl_cases as cases
+from urbex.model import cache as kv
+from urbex.model import qwen3_vl
+from urbex.model.config import ModelConfig
+
+# Two orders of the same fp32 sums; hidden states are of size 1 to 4.
+CLOSE = {"rtol": 0, "atol": 2e-5}
+
+
+@pytest.fixture(scope="module")
+def config():
+  return ModelConfig.from_dict(cases.config_dict())
+
+
+@pytest.fixture(scope="module")
+def params(config):
+  return cases.params(config)
+
+
+@pytest.fixture(scope="module")
+def extend(config):
+  return jax.jit(lambda p, *args: qwen3_vl.extend(p, config, *args))
+
+
+@pytest.fixture(scope="module")
+def whole(params, config):
+  """Returns (given, features, hidden_BTD) of the left-padded three-row case."""
+  given = cases.inputs(cases.CASES["left_padded"], config)
+  features = cases.features(params, config, given)
+  return given, features, qwen3_vl.forward(params, config, given.tokens, features)
+
+
+def packed(tokens: qwen3_vl.Tokens, start_B, count_B, width: int):
+  """Returns the row's valid tokens start..start+count, right-padded to `width`."""
+  batch = len(tokens.ids_BT)
+  out = qwen3_vl.Tokens(
+    np.zeros((batch, width), np.int32),
+    np.zeros((3, batch, width), np.int32),
+    np.full((batch, width), -1, np.int32),
+    np.zeros((batch, width), bool),
+  )
+  where = []
+  for b in range(batch):
+    real = np.flatnonzero(tokens.valid_BT[b])[start_B[b] : start_B[b] + count_B[b]]
+    out.ids_BT[b, : len(real)] = tokens.ids_BT[b, real]
+    out.position_3BT[:, b, : len(real)] = tokens.position_3BT[:, b, real]
+    out.image_index_BT[b, : len(real)] = tokens.image_index_BT[b, real]
+    out.valid_BT[b, : len(real)] = True
+    where.append(real)
+  return out, where
+
+
+def feed(params, extend, whole, chunks, capacity=64):
+  """Feeds chunks of (per-row counts, width); returns hidden by original place."""
+  given, features, hidden_BTD = whole
+  config = ModelConfig.from_dict(cases.config_dict())
+  cache = qwen3_vl.init_cache(config, len(hidden_BTD), capacity)
+  found_BTD = np.zeros_like(hidden_BTD)
+  done_B = np.zeros(len(hidden_BTD), int)
+  for count_B, width in chunks:
+    tokens, where = packed(given.tokens, done_B, count_B, width)
+    out_BTD, cache = extend(params, cache, tokens, features)
+    for b, real in enumerate(where):
+      found_BTD[b, real] = out_BTD[b, : len(real)]
+    done_B = done_B + [len(real) for real in where]
+  return found_BTD, cache
+
+
+def test_prefill_at_every_split_point_equals_the_whole(params, extend, whole):
+  given, _, hidden_BTD = whole
+  valid_BT = given.tokens.valid_BT
+  width = valid_BT.shape[1]
+  for split in range(width + 1):
+    chunks = [([split] * 3, width), ([width] * 3, width)]
+    found_BTD, cache = feed(params, extend, whole, chunks)
+    np.testing.assert_allclose(found_BTD[valid_BT], hidden_BTD[valid_BT], **CLOSE)
+    assert (cache.length_B == valid_BT.sum(1)).all()
+
+
+def test_ragged_prefill_then_token_by_token_equals_the_whole(params, extend, whole):
+  given, _, hidden_BTD = whole
+  valid_BT = given.tokens.valid_BT
+  steps = [([1] * 3, 1)] * valid_BT.shape[1]
+  found_BTD, _ = feed(params, extend, whole, [([7, 2, 5], 8), *steps])
+  np.testing.assert_allclose(found_BTD[valid_BT], hidden_BTD[valid_BT], **CLOSE)
+
+
+def test_rows_without_a_valid_token_stay_untouched(params, extend, whole):
+  _, before = feed(params, extend, whole, [([5, 4, 3], 8)])
+  given, features, _ = whole
+  tokens, _ = packed(given.tokens, [5, 4, 3], [2, 0, 1], 4)
+  _, after = extend(params, before, tokens, features)
+  assert after.length_B.tolist() == [7, 4, 4]
+  for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after)):
+    np.testing.assert_array_equal(old[1], new[1])
+
+
+def test_tokens_beyond_the_capacity_leave_the_rest_intact(params, extend, whole):
+  _, small = feed(params, extend, whole, [([6, 6, 6], 8)], capacity=8)
+  given, features, _ = whole
+  tokens, _ = packed(given.tokens, [6, 6, 6], [3, 1, 0], 4)
+  _, after = extend(params, small, tokens, features)
+  np.testing.assert_array_equal(after.k[0][..., :6], small.k[0][..., :6])
+  np.testing.assert_array_equal(after.v[0][:, :, :6], small.v[0][:, :, :6])
+
+
+def test_copied_rows_continue_like_their_source(params, extend, whole, config):
+  given, features, hidden_BTD = whole
+  _, prefix = feed(params, extend, whole, [([6, 6, 6], 8)], capacity=16)
+  rows = np.array([1, 1])
+  wide = qwen3_vl.init_cache(config, 4, 32)
+  cache = kv.put_rows(wide, np.array([3, 0]), kv.take_rows(prefix, rows))
+  assert cache.length_B.tolist() == [6, 0, 0, 6]
+  cache = kv.resize(kv.resize(cache, 40), 24)
+  tokens, where = packed(given.tokens, [6] * 3, [3] * 3, 3)
+  four = jax.tree.map(
+    lambda a: np.take(a, [1] * 4, axis=1 if a.shape[0] == 3 == a.ndim else 0), tokens
+  )
+  features = qwen3_vl.RowFeatures(
+    features.main_BND[jnp.array([1] * 4)], features.deep_KBND[:, jnp.array([1] * 4)]
+  )
+  out_BTD, _ = qwen3_vl.extend(params, config, cache, four, features)
+  for b in (0, 3):
+    np.testing.assert_allclose(out_BTD[b], hidden_BTD[1, where[1]], **CLOSE)
+
+
+def test_decode_updates_a_donated_cache_in_place(params, config):
+  cache = qwen3_vl.init_cache(config, 2, 16)
+  tokens = qwen3_vl.Tokens(
+    np.ones((2, 1), np.int32),
+    np.zeros((3, 2, 1), np.int32),
+    np.full((2, 1), -1, np.int32),
+    np.ones((2, 1), bool),
+  )
+  step = jax.jit(
+    lambda p, cache: qwen3_vl.extend(p, config, cache, tokens, None), donate_argnums=1
+  )
+  compiled = step.lower(params, cache).compile()
+  held = sum(leaf.nbytes for leaf in jax.tree.leaves(cache))
+  assert compiled.memory_analysis().alias_size_in_bytes >= held
+
+
+@pytest.mark.parametrize("name", ["text", "right_padded"])
+def test_scanned_and_rematerialised_equal_unrolled(params, config, name):
+  given = cases.inputs(cases.CASES[name], config)
+  run = functools.partial(cases.run, params, given=given)
+  unrolled = run(config)
+  scanned = run(dataclasses.replace(config, scan=True), remat=True)
+  np.testing.assert_allclose(scanned, unrolled, rtol=0, atol=5e-5)
+
+
+def test_more_padding_changes_nothing_and_is_finite(params, config):
+  case = cases.CASES["one_image"]
+  short = cases.run(params, config, cases.inputs(case, config, spare=0))
+  room = ((0, 0), (5, 4))
+  padded = cases.Case(
+    np.pad(case.ids_BT, room), np.pad(case.valid_BT, room), case.images, case.counts
+  )
+  long = cases.run(params, config, cases.inputs(padded, config, spare=12))
+  assert np.isfinite(long).all()
+  np.testing.assert_allclose(long[padded.valid_BT], short[case.valid_BT], atol=5e-5)
+
+
+def test_a_row_does_not_depend_on_its_batch(params, config, whole):
+  given, features, hidden_BTD = whole
+  order = np.array([2, 0, 1])
+  tokens = qwen3_vl.Tokens(
+    given.tokens.ids_BT[order],
+    given.tokens.position_3BT[:, order],
+    given.tokens.image_index_BT[order],
+    given.tokens.valid_BT[order],
+  )
+  features = qwen3_vl.RowFeatures(
+    features.main_BND[order], features.deep_KBND[:, order]
+  )
+  shuffled = qwen3_vl.forward(params, config, tokens, features)
+  valid_BT = given.tokens.valid_BT[order]
+  np.testing.assert_allclose(shuffled[valid_BT], hidden_BTD[order][valid_BT], **CLOSE)
+
+
+def test_gather_rows_places_images_and_zeroes_the_absent():
+  main_UMD = jnp.arange(2 * 3 * 4, dtype=jnp.float32).reshape(2, 3, 4) + 1
+  images = qwen3_vl.ImageFeatures(main_UMD, jnp.stack([main_UMD, -main_UMD]))
+  rows = qwen3_vl.gather_rows(images, jnp.array([[1, -1], [0, 1], [-1, -1]]))
+  zero = np.zeros((3, 4))
+  wanted = np.stack([
+    np.concatenate([main_UMD[1], zero]),
+    np.concatenate([main_UMD[0], main_UMD[1]]),
+    np.concatenate([zero, zero]),
+  ])  # fmt: skip
+  np.testing.assert_array_equal(rows.main_BND, wanted)
+  np.testing.assert_array_equal(rows.deep_KBND, np.stack([wanted, -wanted]))
+
+
+def test_bfloat16_stays_bfloat16_and_near_fp32(params, config):
+  given = cases.inputs(cases.CASES["one_image"], config)
+  half = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+  features = cases.features(half, config, given)
+  hidden_BTD = qwen3_vl.forward(half, config, given.tokens, features)
+  assert features.main_BND.dtype == hidden_BTD.dtype == jnp.bfloat16
+  scores = qwen3_vl.logits(half, config, hidden_BTD)
+  assert scores.dtype == jnp.float32
+  exact = cases.run(params, config, given)
+  # bf16 keeps 8 bits: a few percent of logits of size 30 after four layers.
+  assert np.abs(scores - exact).mean() < 1
+
+
+def test_init_is_a_plain_tree_with_qk_gain(config):
+  params = qwen3_vl.init_params(config, jax.random.key(0))
+  assert type(params) is dict
+  layer = params["language_model"]["layers"]
+  assert (layer["self_attn"]["q_norm"]["scale"] == 2).all()
+  assert (layer["input_layernorm"]["scale"] == 1).all()
+  again = qwen3_vl.init_params(config, jax.random.key(0))
+  jax.tree.map(np.testing.assert_array_equal, params, again)

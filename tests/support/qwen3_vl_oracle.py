@@ -1,0 +1,66 @@
+"""transformers' Qwen3-VL at a tiny size, as the oracle of the parity tests.
+
+Importing this module needs torch and transformers: tests that use it are marked
+`torch`, and the goldens it writes (qwen3_vl_goldens.py) need neither.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+from tests.support import qwen3_vl_cases as cases
+from urbex.model.config import ModelConfig
+
+
+def build(config: dict) -> transformers.PreTrainedModel:
+  """Returns a fp32 model that holds `cases.random_tensors`."""
+  settings = transformers.Qwen3VLConfig(**config)
+  model = transformers.Qwen3VLForConditionalGeneration(settings).float().eval()
+  tensors = cases.random_tensors(ModelConfig.from_dict(config))
+  with torch.no_grad():
+    for name, parameter in model.named_parameters():
+      parameter.copy_(torch.from_numpy(tensors.pop(name)))
+  assert not tensors, f"transformers has no {sorted(tensors)}"
+  return model
+
+
+def save(model: transformers.PreTrainedModel, folder: Path) -> None:
+  """Writes the folder as transformers does."""
+  model.save_pretrained(folder)
+
+
+def run(model: transformers.PreTrainedModel, case: cases.Case) -> dict:
+  """Returns logits_BTV, position_3BT and the inputs that backward needs."""
+  inputs = _inputs(model, case)
+  position_3BT, _ = model.model.get_rope_index(
+    inputs["input_ids"],
+    inputs["mm_token_type_ids"],
+    image_grid_thw=inputs.get("image_grid_thw"),
+    attention_mask=inputs["attention_mask"],
+  )
+  out = model(**inputs, position_ids=position_3BT, use_cache=False)
+  return {"logits": out.logits, "position": position_3BT.numpy()}
+
+
+def gradients(model: transformers.PreTrainedModel, case: cases.Case) -> dict:
+  """Returns the gradient of `cases.loss` by tensor name."""
+  model.zero_grad()
+  logits_BTV = run(model, case)["logits"]
+  weight_BTV = torch.from_numpy(cases.loss_weight(case))
+  (torch.log_softmax(logits_BTV, -1) * weight_BTV).sum().backward()
+  return {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
+
+
+def _inputs(model: transformers.PreTrainedModel, case: cases.Case) -> dict:
+  ids = torch.from_numpy(case.ids_BT.astype(np.int64))
+  inputs = {
+    "input_ids": ids,
+    "attention_mask": torch.from_numpy(case.valid_BT.astype(np.int64)),
+    "mm_token_type_ids": (ids == model.config.image_token_id).int(),
+  }
+  if case.images:
+    inputs["pixel_values"] = torch.from_numpy(np.concatenate(case.pixel_values))
+    inputs["image_grid_thw"] = torch.tensor([(1, *g) for g in case.grids])
+  return inputs
