@@ -22,7 +22,7 @@ def row(iou=0.0, rank=None, answered=True, target="t", turns=(), **more):
     "target_id": target,
     "category": "Car",
     "valid": True,
-    "stop_reason": "ANSWERED" if answered else "OUT_OF_TURNS",
+    "stop_reason": "answered" if answered else "out_of_turns",
     "iou": iou,
     "rank": {rule: rank for rule in metrics.RULES},
     "reward": iou,
@@ -127,7 +127,7 @@ class TestScore:
     scores = metrics.score(faulty)
     assert scores["faults"] == 1
     assert scores["overall"]["iou"] == self.overall["iou"]
-    assert scores["stop_reasons"] == {"ANSWERED": 3, "OUT_OF_TURNS": 2}
+    assert scores["stop_reasons"] == {"answered": 3, "out_of_turns": 2}
 
   def test_scores_by_category(self):
     scores = metrics.score([*self.rows, row(1.0, 1, category="Building")])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from urbex.core.errors import UserError
 from urbex.core.types import Params
@@ -127,17 +128,37 @@ def make_optimizer(settings: Optimisation) -> optax.GradientTransformationExtraA
 
 
 def init_state(
-  params: Params, optimizer: optax.GradientTransformationExtraArgs, seed: int
+  params: Params,
+  optimizer: optax.GradientTransformationExtraArgs,
+  seed: int,
+  mesh: Mesh | None = None,
 ) -> TrainState:
-  """Returns step 0; moments take the sharding of their parameters."""
-  # Distinct buffers, because an update donates the whole state.
-  return TrainState(
-    params=params,
-    opt_state=jax.jit(optimizer.init)(params),
-    step=jnp.zeros((), jnp.int32),
-    key=jax.random.key(seed),
-    prompts_consumed=jnp.zeros((), jnp.int32),
+  """Returns step 0.
+
+  Args:
+    params: on the mesh already, where there is one.
+    optimizer: from `make_optimizer`.
+    seed: of the base key.
+    mesh: moments take the sharding of their parameters, the rest is replicated.
+  """
+
+  def make(params):
+    # Distinct buffers, because an update donates the whole state.
+    zero = jnp.zeros((), jnp.int32)
+    return TrainState(
+      params, optimizer.init(params), zero, jax.random.key(seed), jnp.copy(zero)
+    )
+
+  if mesh is None:
+    return make(params)
+  whole = NamedSharding(mesh, PartitionSpec())
+  shardings = jax.tree.map(lambda leaf: leaf.sharding, params)
+  layout = jax.tree.map(lambda _: whole, jax.eval_shape(make, params))
+  moments = optax.tree_utils.tree_map_params(
+    optimizer, lambda _, place: place, layout.opt_state, shardings
   )
+  layout = layout._replace(params=shardings, opt_state=moments)
+  return jax.jit(make, out_shardings=layout)(params)
 
 
 def apply_gradients(
@@ -145,7 +166,7 @@ def apply_gradients(
   grads: Params,
   optimizer: optax.GradientTransformationExtraArgs,
   *,
-  advance: bool = True,
+  advance: bool | jax.Array = True,
 ) -> tuple[TrainState, dict[str, jax.Array]]:
   """Takes one optimiser step.
 
@@ -178,6 +199,6 @@ def apply_gradients(
   state = state._replace(
     params=keep(params, state.params),
     opt_state=keep(opt_state, state.opt_state),
-    step=state.step + int(advance),
+    step=state.step + jnp.asarray(advance, jnp.int32),
   )
   return state, stats

@@ -1,0 +1,219 @@
+"""Trains a policy by reinforcement: the step `train`."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+from urbex.core.errors import UserError
+from urbex.core.run import Run
+from urbex.data.records import SPLITS
+from urbex.env.pool import EnvPool
+from urbex.loops.checkpoints import CheckpointStore
+from urbex.loops.episodes import rows
+from urbex.loops.fit import Interrupt
+from urbex.loops.learned import LearnedPlayer
+from urbex.loops.log import MetricLog
+from urbex.loops.mesh import make_mesh
+from urbex.loops.pictures import search_strip
+from urbex.loops.policy import Policy
+from urbex.loops.progress import Progress
+from urbex.loops.queries import split_queries
+from urbex.loops.setup import World, find_policy, section
+from urbex.loops.state import (
+  Optimisation,
+  TrainState,
+  init_state,
+  learning_rate,
+  make_optimizer,
+)
+from urbex.loops.step import AdvantageSettings, Played, Stepper, episode_statistics
+from urbex.loops.update import Updater, UpdateSettings
+from urbex.rl.losses import LossSettings
+from urbex.rollout.driver import RolloutSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class GrpoSettings:
+  """How long, how wide, and how often to look.
+
+  Attributes:
+    steps: training steps in all.
+    questions: Q, drawn a step.
+    group: G, rollouts a question; at least 2.
+    split: of the questions.
+    tensor: devices that share one copy of a layer.
+    workers: processes that run the tools; 0 is this one.
+    save_every: steps between checkpoints; the last step is always saved.
+    keep: checkpoints that stay.
+    watch_every: steps between looks at another split; 0 is never.
+    watch_split: of those looks.
+    watch_queries: of each look; as many as rollouts a step need no further program.
+    picture_every: steps between searches drawn in TensorBoard; 0 is never.
+  """
+
+  steps: int = 100
+  questions: int = 12
+  group: int = 8
+  split: str = "train"
+  tensor: int = 1
+  workers: int = 0
+  save_every: int = 20
+  keep: int = 2
+  watch_every: int = 20
+  watch_split: str = "val"
+  watch_queries: int = 96
+  picture_every: int = 10
+
+  def __post_init__(self):
+    for name in ("split", "watch_split"):
+      if getattr(self, name) not in SPLITS:
+        raise UserError(
+          f"grpo.{name}: want one of {SPLITS}, found {getattr(self, name)!r}"
+        )
+    for name, least in (
+      ("steps", 1),
+      ("questions", 1),
+      ("group", 2),
+      ("save_every", 1),
+    ):
+      if getattr(self, name) < least:
+        raise UserError(
+          f"grpo.{name}: want at least {least}, found {getattr(self, name)}"
+        )
+
+
+class Trainer:
+  """Owns one run's state, log, checkpoints and pool."""
+
+  def __init__(self, config: ConfigDict, folder: Path):
+    """Reads the config, loads the policy, and restores the latest checkpoint."""
+    self.settings = section(config, "grpo", GrpoSettings)
+    self.world = World.from_config(config)
+    self.rollouts = section(config, "rollout", RolloutSettings)
+    optimisation = section(config, "optimisation", Optimisation)
+    loss = section(config, "loss", LossSettings)
+    self.rate = learning_rate(optimisation)
+    queries = split_queries(self.world.scenes, self.settings.split)
+    mesh = make_mesh(self.settings.tensor)
+    self.policy = Policy.from_folder(find_policy(config.model), mesh)
+    optimizer = make_optimizer(optimisation)
+    state = init_state(self.policy.params, optimizer, self.world.seed, mesh)
+    self.store = CheckpointStore(folder / "checkpoints", self.settings.keep)
+    if self.store.latest() is not None:
+      state = self.store.restore(state)
+    self.state: TrainState = state
+    updater = Updater(
+      self.policy.config,
+      self.policy.allowed_V,
+      optimizer,
+      loss,
+      section(config, "update", UpdateSettings),
+      mesh,
+      state,
+      self.rollouts.temperature,
+    )
+    self.pool = EnvPool(self.world.folder, self.world.env, self.settings.workers)
+    self.log = MetricLog(folder, int(state.step))
+    self.stepper = Stepper(
+      self.policy,
+      self.world,
+      queries,
+      self.pool,
+      updater,
+      self.rollouts,
+      section(config, "advantage", AdvantageSettings),
+      mesh,
+      self.settings.questions,
+      self.settings.group,
+      self.policy.params if loss.kl else None,
+    )
+
+  def close(self) -> None:
+    """Ends workers and flushes files."""
+    self.pool.close()
+    self.log.close()
+    self.store.close()
+
+  def run(self) -> None:
+    """Trains from the state's step to the last.
+
+    Raises:
+      KeyboardInterrupt: after the step in flight is saved.
+    """
+    settings, first = self.settings, int(self.state.step)
+    progress = Progress(settings.steps, "train", done=first, every_s=0)
+    with Interrupt() as interrupt:
+      for number in range(first + 1, settings.steps + 1):
+        rate = float(self.rate(number - 1))
+        self.state, stats, played = self.stepper(self.state)
+        last = number == settings.steps
+        if settings.watch_every and (number % settings.watch_every == 0 or last):
+          stats |= self.watch()
+        self.log.scalars(number, {**stats, "lr": rate})
+        if settings.picture_every and (number - 1) % settings.picture_every == 0:
+          self.draw(number, played)
+        if number % settings.save_every == 0 or last or interrupt.asked:
+          self.store.save(number, self.state)
+        progress.update(number, {k: stats[k] for k in ("reward", "iou", "answered")})
+        if interrupt.asked and not last:
+          raise KeyboardInterrupt
+
+  def watch(self) -> dict[str, float]:
+    """Plays queries of the watched split, sampled as in training; no gradient."""
+    split, world = self.settings.watch_split, self.world
+    queries = split_queries(
+      world.scenes, split, self.settings.watch_queries, world.seed
+    )
+    player = LearnedPlayer(
+      f"{split}",
+      self.policy,
+      self.pool,
+      self.rollouts,
+      world.seed,
+      self.stepper.encoder,
+      self.stepper.rollout_params(self.state.params),
+    )
+    table = rows(player(queries, 1), world.scenes, world.env, world.reward)
+    stats = episode_statistics(table)
+    for name in ("reward", "iou"):
+      stats[name] = sum(row[name] for row in table) / len(table)
+    return {f"{split}/{name}": value for name, value in stats.items()}
+
+  def draw(self, step: int, played: Played) -> None:
+    """Shows the best search of the step's first question in TensorBoard."""
+    some = played.rows[: self.settings.group]
+    best = max(range(len(some)), key=lambda k: some[k]["reward"])
+    one = played.trajectories[best]
+    scene = self.world.scenes[one.job.scene_id]
+    image = search_strip(scene, self.world.env, one.job.query, one.texts)
+    self.log.image(step, "search", image)
+
+
+@contextlib.contextmanager
+def _closing(trainer: Trainer) -> Iterator[Trainer]:
+  try:
+    yield trainer
+  finally:
+    trainer.close()
+
+
+def train(config: ConfigDict, run: Run) -> None:
+  """The step `train`: GRPO from `config.model` on the scenes of `config.data`.
+
+  Leaves the trained policy in the run's `policy/`, a Hugging Face folder. A run that
+  was stopped continues from its latest checkpoint with the same bits.
+
+  Args:
+    config: `model`, `data`, `seed` and the sections env, reward, rollout, advantage,
+      loss, optimisation, update and grpo.
+    run: receives metrics, TensorBoard files, checkpoints and the policy.
+
+  Raises:
+    UserError: a setting, the policy or the scenes are wrong.
+  """
+  with _closing(Trainer(config, run.folder)) as trainer:
+    trainer.run()
+    trainer.policy.with_params(trainer.state.params).export(run.folder / "policy")

@@ -1,0 +1,92 @@
+"""A policy as the loops hold it: weights with all that is needed to run them."""
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from urbex.core.types import Params
+from urbex.model.checkpoint import load_params, save_folder, shapes
+from urbex.model.config import ModelConfig
+from urbex.model.partition import shardings
+from urbex.model.preprocess import Preprocessor
+from urbex.model.tokenizer import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+  """One Hugging Face folder, read.
+
+  Attributes:
+    folder: where it came from; its tokenizer and preprocessor are copied on export.
+    config: sizes.
+    params: the parameter tree.
+    tokenizer: text ↔ ids.
+    preprocessor: images → patches.
+  """
+
+  folder: Path
+  config: ModelConfig
+  params: Params
+  tokenizer: Tokenizer
+  preprocessor: Preprocessor
+
+  @classmethod
+  def from_folder(
+    cls, folder: Path | str, mesh: Mesh | None = None, dtype=jnp.float32
+  ) -> "Policy":
+    """Reads a folder; parameters go straight onto `mesh` where one is given.
+
+    Raises:
+      UserError: a file is missing or does not fit; names it.
+    """
+    folder = Path(folder)
+    config = ModelConfig.from_folder(folder)
+    places = None if mesh is None else shardings(shapes(config), mesh)
+    return cls(
+      folder=folder,
+      config=config,
+      params=load_params(folder, config, dtype, places),
+      tokenizer=Tokenizer.from_folder(folder),
+      preprocessor=Preprocessor.from_folder(folder),
+    )
+
+  def with_params(self, params: Params) -> "Policy":
+    """Returns the same policy with other weights."""
+    return dataclasses.replace(self, params=params)
+
+  def export(self, folder: Path | str, dtype=jnp.float32) -> None:
+    """Writes a folder that `from_folder` and transformers read."""
+    save_folder(self.params, self.config, folder, dtype, copy_from=self.folder)
+
+  @property
+  def allowed_V(self) -> np.ndarray:
+    """bool [V], ids that may be sampled: the mask of the policy's softmax."""
+    return self.tokenizer.policy_mask(self.config.text.vocab_size)
+
+  def checksum(self) -> str:
+    """Returns 8 hex digits of the weights; see `checksum`."""
+    return f"{int(checksum(self.params)):08x}"
+
+
+@jax.jit
+def checksum(params: Params) -> jax.Array:
+  """Returns the wrapping uint32 sum of every parameter's bits.
+
+  Addition of integers has no order, so the sum is the same however the parameters
+  are divided over devices: equal on both sides of a weight sync, or one is wrong.
+  """
+
+  def bits(leaf: jax.Array) -> jax.Array:
+    kind = {2: jnp.uint16, 4: jnp.uint32}[leaf.dtype.itemsize]
+    words = jax.lax.bitcast_convert_type(leaf, kind)
+    return jnp.sum(words.astype(jnp.uint32), dtype=jnp.uint32)
+
+  # Leaves are mixed with their place: two that were swapped do not cancel.
+  total = jnp.uint32(0)
+  for place, leaf in enumerate(jax.tree.leaves(params)):
+    total = total * jnp.uint32(16777619) + bits(leaf) + jnp.uint32(place)
+  return total

@@ -1,0 +1,79 @@
+"""Reads the sections of a config that training and evaluation share."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ml_collections import ConfigDict
+
+from urbex.core.errors import UserError
+from urbex.core.settings import from_mapping
+from urbex.env.settings import EnvSettings
+from urbex.rl.rewards import RewardSettings
+from urbex.scene.store import Scene, open_scenes
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def section(config: ConfigDict, name: str, kind: type[T]) -> T:
+  """Builds `kind` from `config.<name>`; an absent section gives its defaults.
+
+  Raises:
+    UserError: an unknown key (with the nearest) or a value of another type.
+  """
+  values: Any = config.get(name, {})
+  values = values.to_dict() if isinstance(values, ConfigDict) else values
+  return from_mapping(kind, values, f"config.{name}")
+
+
+def find_policy(name: str) -> Path:
+  """Returns a policy's folder: a path, or the name of one that is shipped.
+
+  Raises:
+    UserError: neither is there.
+  """
+  for folder in (Path(name), ROOT / "policies" / name):
+    if (folder / "config.json").is_file():
+      return folder
+  raise UserError(
+    f"config.model: {name!r} is no Hugging Face folder (no config.json in it) and no "
+    f"shipped policy; give the folder of a Qwen3-VL checkpoint"
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+  """What a policy is put into.
+
+  Attributes:
+    folder: of the scene stores.
+    scenes: opened, by id.
+    env: the rules.
+    reward: what an outcome is worth.
+    seed: the run's.
+  """
+
+  folder: Path
+  scenes: Mapping[str, Scene]
+  env: EnvSettings
+  reward: RewardSettings
+  seed: int
+
+  @classmethod
+  def from_config(cls, config: ConfigDict, folder: str | None = None) -> "World":
+    """Opens the scenes of `config.data`, or of another folder.
+
+    Raises:
+      UserError: no such folder, or a store in it is damaged.
+    """
+    path = Path(config.data if folder is None else folder)
+    return cls(
+      folder=path,
+      scenes=open_scenes(path),
+      env=section(config, "env", EnvSettings),
+      reward=section(config, "reward", RewardSettings),
+      seed=config.seed,
+    )

@@ -1,0 +1,210 @@
+"""One GRPO step: questions → rollouts → rewards → advantages → update → statistics."""
+
+import dataclasses
+import resource
+import sys
+import time
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from urbex.core.types import Params
+from urbex.data.records import Query
+from urbex.env.pool import EnvPool
+from urbex.loops import mesh as meshes
+from urbex.loops import metrics
+from urbex.loops.clock import compile_clock
+from urbex.loops.episodes import Episode, rows, score_facts
+from urbex.loops.policy import Policy, checksum
+from urbex.loops.queries import draw
+from urbex.loops.setup import World
+from urbex.loops.state import TrainState
+from urbex.loops.update import Updater
+from urbex.rl.advantages import Scale, group_advantages
+from urbex.rl.statistics import group_statistics
+from urbex.rollout.driver import RolloutReport, RolloutSettings, rollout
+from urbex.rollout.encoder import Encoder
+from urbex.rollout.trajectory import Job, Trajectory
+
+# What the log has of metrics.METRICS beside the rewards' own statistics.
+LOGGED = (
+  "hit@1",
+  "answered",
+  "contains_target",
+  "valid_actions",
+  "calls",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class AdvantageSettings:
+  """See `urbex.rl.advantages.group_advantages`."""
+
+  scale: Scale = "std"
+  ddof: int = 1
+  epsilon: float = 1e-6
+  floor: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Played:
+  """What one step's rollouts were, for pictures: jobs, texts and rows."""
+
+  trajectories: Sequence[Trajectory]
+  rows: Sequence[dict]
+
+
+class Stepper:
+  """Takes training steps; everything random derives from (seed, step)."""
+
+  def __init__(
+    self,
+    policy: Policy,
+    world: World,
+    queries: Sequence[Query],
+    pool: EnvPool,
+    updater: Updater,
+    rollouts: RolloutSettings,
+    advantages: AdvantageSettings,
+    mesh: Mesh,
+    questions: int,
+    group: int,
+    reference: Params | None = None,
+  ):
+    """Fixes everything but the state.
+
+    Args:
+      policy: its tokenizer and preprocessor; its weights are not used.
+      world: scenes, rules, reward and seed.
+      queries: what questions are drawn from.
+      pool: plays the tools.
+      updater: the compiled update.
+      rollouts: limits and sampling.
+      advantages: how rollouts are compared.
+      mesh: of the training state.
+      questions: Q, a step.
+      group: G, rollouts a question.
+      reference: weights of the KL penalty, where there is one.
+    """
+    self.encoder = Encoder(policy.tokenizer, policy.preprocessor)
+    self._policy, self._world, self._pool = policy, world, pool
+    self._queries, self._updater, self._reference = queries, updater, reference
+    self._rollouts, self._advantages = rollouts, advantages
+    self._questions, self._group = questions, group
+    self._sync = jax.jit(lambda p: p, out_shardings=meshes.replicated(mesh))
+    self._split = mesh.size > 1
+
+  def jobs(self, step: int) -> list[Job]:
+    """Returns the step's Q × G rollouts, question by question."""
+    seed = self._world.seed
+    drawn = draw(self._queries, seed, step, self._questions)
+    return [
+      Job(query.scene_id, query, seed, step, q, g)
+      for q, query in enumerate(drawn)
+      for g in range(self._group)
+    ]
+
+  def rollout_params(self, params: Params) -> Params:
+    """Returns the weights as the rollout wants them: whole on every device.
+
+    Raises:
+      RuntimeError: the copy's checksum is not the original's.
+    """
+    if not self._split:
+      return params
+    copy = self._sync(params)
+    if int(checksum(copy)) != int(checksum(params)):
+      raise RuntimeError("weight sync: the rollout's copy differs from the trainer's")
+    return copy
+
+  def __call__(self, state: TrainState) -> tuple[TrainState, dict[str, float], Played]:
+    """Takes one step; donates the state."""
+    begun_s, compiled_s = time.perf_counter(), compile_clock().seconds
+    report = RolloutReport()
+    step = int(state.step)
+    trajectories = rollout(
+      self.rollout_params(state.params),
+      self._policy.config,
+      self.encoder,
+      self.jobs(step),
+      self._pool,
+      self._rollouts,
+      version=step,
+      report=report,
+    )
+    rolled_s = time.perf_counter()
+    advantages, stats = self._compare(trajectories)
+    parts = self._updater.parts(trajectories, advantages)
+    reference = None
+    if self._reference is not None:
+      reference = self._updater.score(self._reference, parts)
+    state, update = self._updater(state, parts, reference)
+    consumed = state.prompts_consumed + np.int32(self._questions)
+    state = state._replace(prompts_consumed=consumed)
+    ended_s = time.perf_counter()
+    played = self._rows(trajectories)
+    stats |= update | episode_statistics(played)
+    stats |= {
+      "checksum": float(checksum(state.params)),
+      "tokens/episode": float(np.mean([t.n_tokens for t in trajectories])),
+      "tokens/s": report.policy_tokens / max(rolled_s - begun_s, 1e-9),
+      "time/generate": rolled_s - begun_s - report.seconds["tools"],
+      "time/tools": report.seconds["tools"],
+      **{f"time/{k}": v for k, v in report.seconds.items() if k != "tools"},
+      "time/update": ended_s - rolled_s,
+      "time/compile": compile_clock().seconds - compiled_s,
+      "time/step": time.perf_counter() - begun_s,
+      "memory_mb": peak_memory_mb(),
+    }
+    return state, stats, Played(trajectories, played)
+
+  def _compare(
+    self, trajectories: Sequence[Trajectory]
+  ) -> tuple[np.ndarray, dict[str, float]]:
+    """Returns advantages [B], NaN for faults, and the groups' statistics."""
+    facts = [t.facts for t in trajectories]
+    world, shape = self._world, (self._questions, self._group)
+    parts = score_facts(facts, world.scenes, world.env, world.reward)
+    valid_QG = np.array([t.valid for t in trajectories]).reshape(shape)
+    how = dataclasses.asdict(self._advantages)
+    advantage_QG = group_advantages(parts.total_B.reshape(shape), valid_QG, **how)
+    stats = jax.device_get(group_statistics(parts, advantage_QG, valid_QG))
+    named = {name.removesuffix("/mean"): float(v) for name, v in stats.items()}
+    named["valid_fraction"] = named.pop("valid")
+    # The reward's part for calls is money; `calls` is how many.
+    named["reward_calls"] = named.pop("calls")
+    return np.where(valid_QG, advantage_QG, np.nan).reshape(-1), named
+
+  def _rows(self, trajectories: Sequence[Trajectory]) -> list[dict]:
+    world = self._world
+    episodes = [
+      Episode(t.job.query, t.job.rollout, t.facts, t.texts, {}) for t in trajectories
+    ]
+    return rows(episodes, world.scenes, world.env, world.reward)
+
+
+def episode_statistics(played: Sequence[dict]) -> dict[str, float]:
+  """Returns means over valid episodes: hits, calls by tool, stop reasons, …"""
+  valid = [row for row in played if row["valid"]]
+  if not valid:
+    return {}
+  stats = {}
+  for name in LOGGED:
+    above_N, below_N = metrics.METRICS[name](valid)
+    stats[name] = float(above_N.sum() / max(below_N.sum(), 1))
+  for tool in metrics.tools(valid):
+    count = sum(turn["tool"] == tool for row in valid for turn in row["turns"])
+    stats[f"calls_{tool}"] = count / len(valid)
+  stats["turns"] = float(np.mean([len(row["turns"]) for row in valid]))
+  for reason in sorted({row["stop_reason"] for row in played}):
+    share = sum(row["stop_reason"] == reason for row in played) / len(played)
+    stats[f"stop/{reason}"] = share
+  return stats
+
+
+def peak_memory_mb() -> float:
+  """Returns the process's peak resident memory."""
+  peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+  return peak / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,279 @@
+"""The policy-gradient update: micro-batches, one denominator, one optimiser step.
+
+The same compiled function gives the log-probabilities that are trained and, in its
+first pass over a step's rollouts, those they are compared with: the first ratio is
+exactly 1, and no separate scoring pass is needed.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh
+
+from urbex.core.types import Params
+from urbex.loops import mesh as meshes
+from urbex.loops.parts import Part, make_parts, place
+from urbex.loops.state import TrainState, apply_gradients
+from urbex.model.config import ModelConfig
+from urbex.model.qwen3_vl import logits
+from urbex.rl import losses
+from urbex.rl.logprobs import PolicyLogprobs, policy_logprobs
+from urbex.rollout.batch import Batch
+from urbex.rollout.scoring import batch_hidden
+from urbex.rollout.trajectory import Trajectory
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateSettings:
+  """How a step's rollouts become updates.
+
+  Attributes:
+    micro_batch: rows whose activations are held at once; over all data devices.
+    passes: optimiser updates a step, each over every rollout of the step.
+    correction_cap: cap of the truncated importance weights that correct the rollout's
+      numbers towards the trainer's; 0 switches them off.
+    remat: recompute activations in the backward pass (large models).
+  """
+
+  micro_batch: int = 32
+  passes: int = 1
+  correction_cap: float = 0.0
+  remat: bool = False
+
+
+class Sums(NamedTuple):
+  """What micro-batches add up: the loss and its statistics."""
+
+  loss: jax.Array
+  parts: losses.LossSums
+  gap: jax.Array
+  largest_gap: jax.Array
+
+
+def policy_scores(
+  params: Params,
+  config: ModelConfig,
+  batch: Batch,
+  allowed_V: jax.Array,
+  size: int,
+  temperature: float = 1.0,
+  remat: bool = False,
+) -> PolicyLogprobs:
+  """Runs the model over a batch and scores the tokens that the policy wrote."""
+  return policy_logprobs(
+    batch_hidden(params, config, batch, remat),
+    batch.ids_BT,
+    batch.policy_BT,
+    allowed_V,
+    lambda hidden_ND: logits(params, config, hidden_ND),
+    size=size,
+    temperature=temperature,
+  )
+
+
+def _add(a: Sums, b: Sums) -> Sums:
+  total = jax.tree.map(jnp.add, a, b)
+  largest = jnp.maximum(a.parts.largest_ratio, b.parts.largest_ratio)
+  return total._replace(
+    parts=total.parts._replace(largest_ratio=largest),
+    largest_gap=jnp.maximum(a.largest_gap, b.largest_gap),
+  )
+
+
+def _zeros() -> Sums:
+  zero = jnp.zeros((), jnp.float32)
+  return Sums(zero, losses.LossSums(*[zero] * len(losses.LossSums._fields)), zero, zero)
+
+
+class Updater:
+  """Compiled update of one policy under one objective on one mesh.
+
+  Programs are compiled by batch shape; batches are bucketed, so there are few.
+  """
+
+  def __init__(
+    self,
+    config: ModelConfig,
+    allowed_V: np.ndarray,
+    optimizer: optax.GradientTransformationExtraArgs,
+    loss: losses.LossSettings,
+    settings: UpdateSettings,
+    mesh: Mesh,
+    state: TrainState,
+    temperature: float = 1.0,
+  ):
+    """Fixes everything but the state and the rollouts.
+
+    Args:
+      config: the model.
+      allowed_V: bool, ids that may be sampled.
+      optimizer: from `make_optimizer`.
+      loss: the objective.
+      settings: micro-batches and passes.
+      mesh: where arrays live.
+      state: for its shardings, which every update keeps.
+      temperature: of the policy, as in the rollout.
+    """
+    self._config, self._loss, self._settings = config, loss, settings
+    self._mesh, self._temperature = mesh, temperature
+    self._allowed_V = jax.device_put(allowed_V, meshes.replicated(mesh))
+    whole = meshes.replicated(mesh)
+    shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
+    # Every argument keeps one sharding from call to call: another would be another
+    # program.
+    self._blank = jax.jit(
+      lambda params: (jax.tree.map(jnp.zeros_like, params), _zeros()),
+      out_shardings=(shardings.params, whole),
+    )
+    self._accumulate = jax.jit(
+      self._trace_accumulate,
+      donate_argnums=1,
+      out_shardings=(shardings.params, whole, meshes.by_row(mesh)),
+    )
+    self._apply = jax.jit(
+      partial(_apply, optimizer),
+      donate_argnums=0,
+      out_shardings=(shardings, whole),
+    )
+    self._score = jax.jit(self._trace_score, out_shardings=meshes.by_row(mesh))
+
+  def parts(
+    self, trajectories: Sequence[Trajectory], advantages: np.ndarray
+  ) -> list[Part]:
+    """Cuts rollouts into micro-batches and puts them on the mesh; see `make_parts`."""
+    made = make_parts(
+      trajectories,
+      advantages,
+      self._config,
+      self._settings.micro_batch,
+      multiple=meshes.data_size(self._mesh),
+    )
+    return [place(part, self._mesh) for part in made]
+
+  def score(self, params: Params, parts: Sequence[Part]) -> list[jax.Array]:
+    """Returns log-probabilities [B, T] of each part under `params` (a reference)."""
+    return [self._score(params, part) for part in parts]
+
+  def __call__(
+    self,
+    state: TrainState,
+    parts: Sequence[Part],
+    reference: Sequence[jax.Array] | None = None,
+  ) -> tuple[TrainState, dict[str, float]]:
+    """Takes the step's updates.
+
+    Args:
+      state: is donated.
+      parts: from `parts`, every rollout of the step.
+      reference: from `score` with the reference's parameters, where the loss has a
+        KL penalty.
+
+    Returns:
+      The new state, `step` one further, and the step's statistics: those of the loss
+      from the last pass, the rollout gap from the first.
+    """
+    kind = self._loss.aggregate
+    counts = [float(losses.count(part.mask_BT, kind)) for part in parts]
+    denominator = jnp.float32(sum(counts))
+    # No pass has been made yet: `first` keeps these from being read.
+    old: list[jax.Array] = [part.batch.behaviour_logp_BT for part in parts]
+    reference = old if reference is None else reference
+    gaps: dict[str, float] = {}
+    for number in range(self._settings.passes):
+      first, last = number == 0, number == self._settings.passes - 1
+      grads, sums = self._blank(state.params)
+      fresh = []
+      for part, old_BT, reference_BT in zip(parts, old, reference):
+        grads, sums, logp_BT = self._accumulate(
+          state.params, grads, sums, part, old_BT, reference_BT, first, denominator
+        )
+        fresh.append(logp_BT)
+      state, norms = self._apply(state, grads, last)
+      if first:
+        old, gaps = fresh, _gap_statistics(sums)
+    return state, {**_statistics(sums), **gaps, **_floats(norms)}
+
+  def _scores(self, params: Params, part: Part, remat: bool) -> PolicyLogprobs:
+    return policy_scores(
+      params, self._config, part.batch, self._allowed_V, part.size,
+      self._temperature, remat,
+    )  # fmt: skip
+
+  def _trace_score(self, params: Params, part: Part) -> jax.Array:
+    return self._scores(params, part, remat=False).logp_BT
+
+  def _trace_accumulate(
+    self, params, grads, sums, part, old_BT, reference_BT, first, denominator
+  ):
+    def objective(params):
+      scores = self._scores(params, part, self._settings.remat)
+      return self._objective(scores, part, old_BT, reference_BT, first, denominator)
+
+    value_of = jax.value_and_grad(objective, has_aux=True)
+    (loss, (parts, logp_BT)), new = value_of(params)
+    gap_BT = jnp.where(part.mask_BT, logp_BT - part.batch.behaviour_logp_BT, 0.0)
+    gap_BT = jnp.abs(gap_BT)
+    sums = _add(sums, Sums(loss, parts, jnp.sum(gap_BT), jnp.max(gap_BT)))
+    return jax.tree.map(jnp.add, grads, new), sums, logp_BT
+
+  def _objective(self, scores, part, old_BT, reference_BT, first, denominator):
+    logp_BT = jax.lax.stop_gradient(scores.logp_BT)
+    old_BT = jnp.where(first, logp_BT, old_BT)
+    weight_BT = None
+    if self._settings.correction_cap:
+      weight_BT = losses.truncated_weights(
+        old_BT,
+        part.batch.behaviour_logp_BT,
+        part.mask_BT,
+        cap=self._settings.correction_cap,
+      )
+    loss, sums = losses.policy_loss(
+      scores.logp_BT,
+      old_BT,
+      part.advantage_B,
+      part.mask_BT,
+      denominator,
+      self._loss,
+      reference_BT=reference_BT if self._loss.kl else None,
+      entropy_BT=scores.entropy_BT,
+      weight_BT=weight_BT,
+    )
+    return loss, (sums, logp_BT)
+
+
+def _apply(optimizer: Any, state: TrainState, grads: Params, advance: jax.Array):
+  return apply_gradients(state, grads, optimizer, advance=advance)
+
+
+def _floats(values: dict[str, jax.Array]) -> dict[str, float]:
+  return {name: float(value) for name, value in jax.device_get(values).items()}
+
+
+def _gap_statistics(sums: Sums) -> dict[str, float]:
+  sums = jax.device_get(sums)
+  tokens = max(float(sums.parts.tokens), 1.0)
+  return {"gap/mean": float(sums.gap) / tokens, "gap/largest": float(sums.largest_gap)}
+
+
+def _statistics(sums: Sums) -> dict[str, float]:
+  sums = jax.device_get(sums)
+  parts = sums.parts
+  tokens = max(float(parts.tokens), 1.0)
+  return {
+    "loss": float(sums.loss),
+    "tokens/policy": float(parts.tokens),
+    "clip/low": float(parts.clipped_low) / tokens,
+    "clip/high": float(parts.clipped_high) / tokens,
+    "clip/dual": float(parts.clipped_dual) / tokens,
+    "ratio/mean": float(parts.ratio) / tokens,
+    "ratio/largest": float(parts.largest_ratio),
+    "kl/old": float(parts.divergence_old) / tokens,
+    "kl/reference": float(parts.divergence_reference) / tokens,
+    "entropy": float(parts.entropy) / tokens,
+  }
