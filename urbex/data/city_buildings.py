@@ -8,7 +8,8 @@ from shapely.geometry import Polygon
 
 from urbex.core import seeds
 from urbex.data import city_palette as palette
-from urbex.data.city_plan import BlockMap, BlockPlan
+from urbex.data.city_map import BlockMap
+from urbex.data.city_plan import BlockPlan
 
 FLAT, GABLE, HIP = 0, 1, 2
 PARAPET_M = 0.45

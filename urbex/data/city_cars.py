@@ -10,7 +10,8 @@ from urbex.core import seeds
 from urbex.core.types import BoxXY
 from urbex.data import city_palette as palette
 from urbex.data import city_trees, osm
-from urbex.data.city_plan import BlockMap, BlockPlan
+from urbex.data.city_map import BlockMap
+from urbex.data.city_plan import BlockPlan
 from urbex.data.city_raster import CELL_M, Raster, fill
 
 _KERB_ROADS = ("residential", "unclassified", "tertiary", "secondary", "living_street")

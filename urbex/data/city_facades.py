@@ -5,9 +5,11 @@ import shapely
 
 from urbex.core import seeds
 from urbex.data.city_buildings import Looks
-from urbex.data.city_plan import BlockMap, BlockPlan
-from urbex.data.city_points import Samples, elevation
+from urbex.data.city_map import BlockMap
+from urbex.data.city_plan import BlockPlan
+from urbex.data.city_points import Samples
 from urbex.data.city_raster import Raster
+from urbex.data.city_terrain import elevation
 
 _POINTS_M2 = 7.0
 _BUILDING = 2

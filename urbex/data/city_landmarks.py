@@ -6,7 +6,7 @@ from shapely.geometry import box
 from shapely.geometry.base import BaseGeometry
 
 from urbex.data import osm
-from urbex.data.city_plan import BlockMap
+from urbex.data.city_map import BlockMap
 from urbex.data.records import Landmark
 
 

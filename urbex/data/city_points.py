@@ -10,14 +10,17 @@ import numpy as np
 
 from urbex.core import seeds
 from urbex.data import city_palette as palette
+from urbex.data import city_vehicles
 from urbex.data.city_buildings import FLAT, GABLE, PARAPET_M, Looks
 from urbex.data.city_cars import Cars
-from urbex.data.city_plan import BlockMap, BlockPlan
-from urbex.data.city_raster import CELL_M, Raster, fill
+from urbex.data.city_map import BlockMap
+from urbex.data.city_plan import BlockPlan
+from urbex.data.city_raster import CELL_M, Raster
+from urbex.data.city_terrain import elevation
 from urbex.data.city_trees import BUMP
 
 _NOISE_M, _COLOUR_NOISE = 0.025, 5.0
-_HIP_SLOPE = 0.62
+_HIP_SLOPE, _SHADOW = 0.62, 0.62
 # South-east light: how much of a sloping face's brightness turns with its normal.
 _SUN_XY, _SUN_SHARE = np.array([0.6, -0.8], dtype=np.float32), 0.22
 _TREE, _CAR, _BUILDING = 1, 9, 2
@@ -34,21 +37,6 @@ class Samples:
   rgb_N3: np.ndarray
   label_N: np.ndarray
   owner_N: np.ndarray
-
-
-def elevation(plan: BlockPlan, xy_N2: np.ndarray) -> np.ndarray:
-  """Returns the ground's height, metres, float32 [N]: gentle and continuous.
-
-  A function of world position, so that neighbouring blocks meet.
-  """
-  world_N2 = np.asarray(xy_N2) + np.array(plan.origin_xy)
-  rng = seeds.generator(plan.seed, "elevation")
-  total_N = np.full(len(world_N2), 6.0)
-  for wavelength_m, height_m in ((900.0, 2.0), (420.0, 0.9), (170.0, 0.25)):
-    angle, phase = rng.uniform(0, 2 * np.pi, 2)
-    along_N = world_N2 @ np.array([np.cos(angle), np.sin(angle)])
-    total_N += height_m * np.sin(2 * np.pi * along_N / wavelength_m + phase)
-  return total_N.astype(np.float32)
 
 
 def from_above(
@@ -78,9 +66,10 @@ def from_above(
   z_N[on_N], rgb_N3[on_N] = _roofs(
     plan, block, raster, looks, xy_N2[on_N], building_N[on_N]
   )
-  _cars_from_above(
-    plan, len(block.buildings), cars, (xy_N2, z_N, rgb_N3, label_N, owner_N)
-  )
+  seen = city_vehicles.sight(plan, cars, xy_N2)
+  rgb_N3[seen.shadow_H] *= _SHADOW
+  z_N[seen.at_S], rgb_N3[seen.at_S], label_N[seen.at_S] = seen.z_S, seen.rgb_S3, _CAR
+  owner_N[seen.at_S] = seen.car_S + len(block.buildings)
   return Samples(np.column_stack([xy_N2, z_N]), rgb_N3, label_N, owner_N)
 
 
@@ -134,70 +123,6 @@ def _bases(plan: BlockPlan, block: BlockMap) -> np.ndarray:
     [(b.polygon.centroid.x, b.polygon.centroid.y) for b in block.buildings]
   ).reshape(-1, 2)
   return elevation(plan, middle_K2)
-
-
-def _cars_from_above(plan: BlockPlan, first_owner: int, cars: Cars, samples) -> None:
-  """Overwrites the samples that fall on a vehicle, and darkens the ground beside it."""
-  xy_N2, z_N, rgb_N3, label_N, owner_N = samples
-  if not cars.kinds:
-    return
-  side = round(plan.settings.block_m / CELL_M)
-  car_YX = np.full((side, side), -1, dtype=np.int16)
-  for row, corners_42 in enumerate(cars.corners(margin_m=0.5)):
-    _paint_corners(car_YX, corners_42, row)
-  cell_N2 = np.clip((xy_N2 / CELL_M).astype(np.int32), 0, side - 1)
-  car_N = car_YX[cell_N2[:, 1], cell_N2[:, 0]]
-  near_N = np.flatnonzero(car_N >= 0)
-  car_N = car_N[near_N]
-  offset_N2 = xy_N2[near_N] - cars.centre_K2[car_N]
-  along_N2, size_N3 = cars.along_K2[car_N], cars.size_K3[car_N]
-  u_N = (offset_N2 * along_N2).sum(axis=1)
-  v_N = (offset_N2 * (along_N2[:, ::-1] * [-1, 1])).sum(axis=1)
-  beside_N = np.maximum(
-    np.abs(u_N) - size_N3[:, 0] / 2, np.abs(v_N) - size_N3[:, 1] / 2
-  )
-  shadow_N = near_N[(beside_N > 0) & (beside_N < 0.3)]
-  rgb_N3[shadow_N] *= 0.62
-  on_N = beside_N <= 0
-  at_N, car_N = near_N[on_N], car_N[on_N]
-  height_N, colour_N3 = _body(cars, car_N, u_N[on_N], v_N[on_N])
-  z_N[at_N] = elevation(plan, cars.centre_K2)[car_N] + height_N
-  rgb_N3[at_N], label_N[at_N] = colour_N3, _CAR
-  owner_N[at_N] = car_N + first_owner
-
-
-def _paint_corners(car_YX: np.ndarray, corners_42: np.ndarray, row: int) -> None:
-  from shapely.geometry import Polygon
-
-  fill(car_YX, Polygon(corners_42), row)
-
-
-def _body(
-  cars: Cars, car_N: np.ndarray, u_N: np.ndarray, v_N: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns a vehicle's height and colour at (along, across) its outline.
-
-  A car is bonnet, windscreen, roof, rear window, boot; a van has no boot.
-  """
-  length_N, width_N, height_N = cars.size_K3[car_N].T
-  at_N, out_N = u_N / length_N, np.abs(v_N) / width_N
-  van_N = np.array([kind == "van" for kind in cars.kinds])[car_N]
-  car_profile_N = np.interp(
-    at_N, (-0.5, -0.36, -0.26, 0.10, 0.24, 0.5), (0.66, 0.68, 1.0, 1.0, 0.64, 0.5)
-  )
-  van_profile_N = np.interp(at_N, (-0.5, 0.28, 0.38, 0.5), (1.0, 1.0, 0.55, 0.45))
-  glass_N = (out_N < 0.42) & np.where(
-    van_N,
-    (at_N > 0.28) & (at_N < 0.37),
-    ((at_N > 0.11) & (at_N < 0.23)) | ((at_N > -0.36) & (at_N < -0.28)),
-  )
-  paint_K3 = np.array([palette.CAR_COLOURS[c] for c in cars.colours], dtype=np.float32)
-  colour_N3 = paint_K3[car_N]
-  dark_N = colour_N3.max(axis=1) < 60
-  window_N3 = np.where(dark_N[:, None], (96.0, 104.0, 116.0), (34.0, 40.0, 48.0))
-  colour_N3 = np.where(glass_N[:, None], window_N3, colour_N3)
-  profile_N = np.where(van_N, van_profile_N, car_profile_N)
-  return (height_N * profile_N).astype(np.float32), colour_N3.astype(np.float32)
 
 
 def crowns(plan: BlockPlan, raster: Raster, crowns_N3: np.ndarray) -> Samples:

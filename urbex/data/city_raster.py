@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from shapely.geometry import Polygon
 
 from urbex.data import city_palette as palette
-from urbex.data.city_plan import BlockMap
+from urbex.data.city_map import BlockMap
 
 CELL_M = 0.2
 

@@ -4,7 +4,8 @@ import numpy as np
 
 from urbex.core import seeds
 from urbex.data import city_palette as palette
-from urbex.data.city_plan import BlockMap, BlockPlan
+from urbex.data.city_map import BlockMap
+from urbex.data.city_plan import BlockPlan
 from urbex.data.city_raster import Raster
 
 # Square metres of ground to one invented tree.

@@ -1,6 +1,7 @@
 """Turns an OpenStreetMap extract into typed city features in UTM metres."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -141,6 +142,12 @@ def read_extract(path: str | None = None) -> OsmExtract:
   west, south, east, north = shapely.total_bounds([row[2] for row in rows])
   epsg = crs.utm_for((west + east) / 2, (south + north) / 2)
   return _typed(file.name, epsg, rows)
+
+
+@functools.lru_cache(maxsize=4)
+def cached_extract(path: str | None) -> OsmExtract:
+  """Returns `read_extract(path)`, read once a process."""
+  return read_extract(path)
 
 
 def _typed(source: str, epsg: str, rows: Iterable) -> OsmExtract:
