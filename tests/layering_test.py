@@ -27,10 +27,12 @@ MAY_IMPORT = {
   "baselines": {"core", "geo", "scene", "env", "model", "rollout", "data.records"},
   "loops": {*BELOW_LOOPS, "data.records"},
   "report": CORE,
-  # The launcher: what reads the command line, and the step that joins data to scene.
-  "launch": {*EVERYTHING, "config_files"},
+  # The launcher: what reads the command line, and the steps that join packages which
+  # do not know each other.
+  "launch": {*EVERYTHING, "config_files", "needs", "prepare"},
   "config_files": CORE,
   "prepare": {"core", "data", "scene"},
+  "needs": {"core", "scene", "loops"},
 }
 
 WITHOUT_JAX = ("core", "geo", "data", "scene", "env")

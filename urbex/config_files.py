@@ -1,6 +1,7 @@
 """Finds, lists and loads the files of configs/, and applies typed overrides."""
 
 import ast
+import dataclasses
 import functools
 import importlib.util
 import inspect
@@ -71,6 +72,16 @@ def _build(path: Path, argument: str | None) -> ConfigDict:
     raise UserError(f"--config={path.stem}:{argument}: this config takes no argument")
   config = get_config() if argument is None else get_config(argument)
   return config.lock()
+
+
+def base(name: str) -> ConfigDict:
+  """Returns the config `name` unlocked: what another config starts from."""
+  return _build(find(name), None).unlock()
+
+
+def sections(**settings: Any) -> dict[str, dict[str, Any]]:
+  """Lays settings out as sections of a config, every field with its value."""
+  return {name: dataclasses.asdict(value) for name, value in settings.items()}
 
 
 def _defaults(config: ConfigDict, overrides: Sequence[str]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ STEPS = {
   "list": "urbex.config_files:print_list",
   "city": "urbex.prepare:prepare_city",
   "practice": "urbex.prepare:prepare_practice",
+  "needs": "urbex.needs:check_needs",
   "train": "urbex.loops.grpo:train",
   "sft": "urbex.loops.sft:train",
   "baselines": "urbex.loops.evaluate:evaluate_baselines",
@@ -42,7 +43,7 @@ STEPS = {
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
 FOLDERLESS = frozenset({"list", "city", "report"})
-REPEATED = frozenset({"list", "city", "practice", "report"})
+REPEATED = frozenset({"list", "city", "practice", "needs", "report"})
 
 Step = Callable[[ConfigDict, Run | None], None]
 

@@ -1,0 +1,44 @@
+"""The quick start: the shipped tiny policy learns to search Helsinki (10 minutes)."""
+
+from ml_collections import ConfigDict
+
+from urbex.config_files import base, sections
+from urbex.env.settings import EnvSettings
+from urbex.loops.evaluate import EvalSettings
+from urbex.loops.grpo import GrpoSettings
+from urbex.loops.state import Optimisation
+from urbex.loops.step import AdvantageSettings
+from urbex.loops.update import UpdateSettings
+from urbex.rl.losses import LossSettings
+from urbex.rl.rewards import RewardSettings
+from urbex.rollout.driver import RolloutSettings
+
+
+def get_config() -> ConfigDict:
+  config = base("city")
+  config.steps = ("city", "baselines", "before", "train", "eval", "report")
+  config.model = "tiny"
+  config.update(
+    sections(
+      # The images a tiny tower can afford: 25 tokens each.
+      env=EnvSettings(
+        global_px=(160, 160),
+        zoom_px=(160, 160),
+        oblique_px=(160, 160),
+        context_m=90.0,
+        landmark_matches=2,
+      ),
+      reward=RewardSettings(),
+      rollout=RolloutSettings(slots=96, max_tokens=512, max_turn_tokens=64),
+      # No division by the group's deviation: an all-miss group differs by step costs
+      # alone, and must not weigh as much as a group that tells hits from misses.
+      advantage=AdvantageSettings(scale="none"),
+      loss=LossSettings(kl=0.02),
+      optimisation=Optimisation(lr=1.5e-4, warmup=5),
+      update=UpdateSettings(micro_batch=32),
+      grpo=GrpoSettings(steps=100, questions=12, group=8),
+      eval=EvalSettings(splits=("train", "nd", "no"), limit=400),
+    )
+  )
+  config.may_differ = (*config.may_differ, "grpo.workers", "grpo.keep", "eval.workers")
+  return config

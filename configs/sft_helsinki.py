@@ -1,0 +1,47 @@
+"""Makes the shipped tiny policy from nothing: to see, to copy, to act (90 minutes)."""
+
+from ml_collections import ConfigDict
+
+from urbex.config_files import base, sections
+from urbex.loops.fit import FitSettings
+from urbex.loops.imitate import ImitateSettings
+from urbex.loops.sft import SftSettings, Stage
+from urbex.loops.state import Optimisation
+from urbex.rollout.trajectory import Limits
+
+
+def _stage(steps: int, lr: float, tower: float = 1.0) -> Stage:
+  """Constant for half the steps, then down to nothing: the decay matters most."""
+  optimisation = Optimisation(
+    lr=lr,
+    schedule="linear",
+    steps=steps,
+    warmup=100,
+    decay_from=0.5,
+    weight_decay=0.02,
+    b2=0.98,
+  )
+  return Stage(FitSettings(steps), optimisation, tower)
+
+
+def get_config() -> ConfigDict:
+  config = base("city")
+  config.steps = ("city", "practice", "sft", "baselines", "eval", "report")
+  config.practice = {"data": "data/helsinki_practice", "worlds": 5}
+  policy = base("grpo_helsinki")
+  for name in ("model", "env", "reward", "rollout", "eval"):
+    config[name] = policy[name]
+  config.update(
+    sections(
+      sft=SftSettings(
+        perceive=_stage(6000, 1.5e-3),
+        copy=_stage(1000, 1.5e-3),
+        imitate=_stage(3000, 1.0e-3, tower=0.3),
+        copies=ImitateSettings(batch=64),
+        episodes=ImitateSettings(batch=32),
+        limits=Limits(max_tokens=512, max_images=9, max_turn_tokens=64),
+      )
+    )
+  )
+  config.may_differ = ("workers", "eval.workers")
+  return config
