@@ -26,6 +26,9 @@ from urbex.scene.store import Scene
 
 # A car of 4.5 m needs a window this small to be seen by a small vision tower.
 CLOSE_SIDE_M = (24.0, 40.0)
+# How far off its middle a target may be, as a share of the room a window leaves: some,
+# so that imitation meets targets anywhere; little, so that a greedy copy is central.
+SPREAD = 0.4
 # Kept free between the target and the edge of a window.
 MARGIN_M = 1.0
 
@@ -113,7 +116,7 @@ class Expert:
     high = min(first - MARGIN_M, most - side)
     if low > high:  # The target touches the view's edge, or the view is too small.
       return min(max((first + last - side) / 2, least), most - side)
-    return self._rng.uniform(low, high)
+    return (low + high) / 2 + SPREAD * self._rng.uniform(low - high, high - low) / 2
 
 
 def whole_box(view: View, box: BoxXY) -> list[int]:

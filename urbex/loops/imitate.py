@@ -93,11 +93,15 @@ class Demonstrator:
     self._encoder = Encoder(policy.tokenizer, policy.preprocessor)
     self._env, self._limits, self._settings = env, limits, settings
     self._seed = seed
-    self._scenes = list(scenes)
-    self._queries = [[q for q in s.queries if q.split == "train"] for s in scenes]
+    asked = [(s, [q for q in s.queries if q.split == "train"]) for s in scenes]
+    self._scenes = [scene for scene, queries in asked if queries]
+    self._queries = [queries for _, queries in asked if queries]
     self._weight = [
-      _weights(s, q, settings.category_power) for s, q in zip(scenes, self._queries)
+      _weights(s, q, settings.category_power)
+      for s, q in zip(self._scenes, self._queries)
     ]
+    sizes = np.array([len(queries) for queries in self._queries])
+    self._scene_weight = sizes / sizes.sum()
     names = [name for qs in self._queries for q in qs for name in q.landmark_names]
     self._names = NameMaker(names)
     self._system = prompt.system_text(env)
@@ -106,8 +110,8 @@ class Demonstrator:
   def episodes(self, step: int) -> list[Trajectory]:
     """Returns one batch of whole episodes, a pure function of (seed, step)."""
     rng = seeds.generator(self._seed, "imitate", step)
-    count = self._settings.scenes
-    shown = rng.permutation(len(self._scenes))[:count]
+    count = min(self._settings.scenes, len(self._scenes))
+    shown = rng.choice(len(self._scenes), count, replace=False, p=self._scene_weight)
     trajectories = []
     for i in range(self._settings.batch):
       scene, query = self._draw(rng, int(shown[i % len(shown)]))
@@ -120,9 +124,12 @@ class Demonstrator:
     rng = seeds.generator(self._seed, "copy", step)
     trajectories = []
     for _ in range(self._settings.batch):
-      _, query = self._draw(rng, int(rng.integers(len(self._scenes))))
+      s = rng.choice(len(self._scenes), p=self._scene_weight)
+      scene, query = self._draw(rng, int(s))
+      side_m = scene.extent[2] - scene.extent[0]
       name = self._names.make(rng)
-      text = prompt.query_text(query).replace(query.landmark_names[0], name)
+      asked = prompt.query_text(query).replace(query.landmark_names[0], name)
+      text = f"{prompt.global_text(side_m, side_m)}\n{asked}"
       builder = TrajectoryBuilder(self._encoder, self._limits)
       self._must(builder.start(self._system, self._tools, Observation(text)), query)
       call = prompt.call_text(LANDMARK_QUERY, {"name": name})

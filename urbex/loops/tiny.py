@@ -51,7 +51,7 @@ def protocol(env: EnvSettings) -> list[str]:
   # A line of the instructions is one token, however its neighbours change.
   return [
     *system.splitlines(keepends=True),
-    *(text + chat.assistant_close() for text in said),
+    *(text + "<|im_end|>" + chat.assistant_close() for text in said),
     *(turn + chat.assistant_open() for turn in turns),
   ]
 
