@@ -1,7 +1,6 @@
 """What the pure functions promise of each other: cache, padding, scan, features."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +35,14 @@ def extend(config):
 def whole(params, config):
   """Returns (given, features, hidden_BTD) of the left-padded three-row case."""
   given = cases.inputs(cases.CASES["left_padded"], config)
-  features = cases.features(params, config, given)
-  return given, features, qwen3_vl.forward(params, config, given.tokens, features)
+
+  @jax.jit
+  def run(params):
+    features = cases.features(params, config, given)
+    return features, qwen3_vl.forward(params, config, given.tokens, features)
+
+  features, hidden_BTD = jax.tree.map(np.asarray, run(params))
+  return given, features, hidden_BTD
 
 
 def packed(tokens: qwen3_vl.Tokens, start_B, count_B, width: int):
@@ -127,9 +132,9 @@ def test_copied_rows_continue_like_their_source(params, extend, whole, config):
     lambda a: np.take(a, [1] * 4, axis=1 if a.shape[0] == 3 == a.ndim else 0), tokens
   )
   features = qwen3_vl.RowFeatures(
-    features.main_BND[jnp.array([1] * 4)], features.deep_KBND[:, jnp.array([1] * 4)]
+    features.main_BND[[1] * 4], features.deep_KBND[:, [1] * 4]
   )
-  out_BTD, _ = qwen3_vl.extend(params, config, cache, four, features)
+  out_BTD, _ = extend(params, cache, four, features)
   for b in (0, 3):
     np.testing.assert_allclose(out_BTD[b], hidden_BTD[1, where[1]], **CLOSE)
 
@@ -150,25 +155,37 @@ def test_decode_updates_a_donated_cache_in_place(params, config):
   assert compiled.memory_analysis().alias_size_in_bytes >= held
 
 
-@pytest.mark.parametrize("name", ["text", "right_padded"])
-def test_scanned_and_rematerialised_equal_unrolled(params, config, name):
-  given = cases.inputs(cases.CASES[name], config)
-  run = functools.partial(cases.run, params, given=given)
-  unrolled = run(config)
-  scanned = run(dataclasses.replace(config, scan=True), remat=True)
+def test_scanned_and_rematerialised_equal_unrolled(params, config):
+  given = cases.inputs(cases.CASES["right_padded"], config)
+  run = jax.jit(cases.run, static_argnames=("config", "remat"))
+  unrolled = run(params, config, given)
+  scanned = run(params, dataclasses.replace(config, scan=True), given, remat=True)
   np.testing.assert_allclose(scanned, unrolled, rtol=0, atol=5e-5)
 
 
-def test_more_padding_changes_nothing_and_is_finite(params, config):
+def test_padding_is_finite_and_changes_nothing(params, config):
   case = cases.CASES["one_image"]
-  short = cases.run(params, config, cases.inputs(case, config, spare=0))
+  width = case.ids_BT.shape[1]
+  run = jax.jit(cases.run, static_argnames=("config", "remat"))
+  given = cases.inputs(case, config, 1, width, images=1, patches=24)
+  tight = run(params, config, given)
   room = ((0, 0), (5, 4))
   padded = cases.Case(
     np.pad(case.ids_BT, room), np.pad(case.valid_BT, room), case.images, case.counts
   )
-  long = cases.run(params, config, cases.inputs(padded, config, spare=12))
-  assert np.isfinite(long).all()
-  np.testing.assert_allclose(long[padded.valid_BT], short[case.valid_BT], atol=5e-5)
+  loose = np.asarray(run(params, config, cases.inputs(padded, config)))
+  assert np.isfinite(loose).all()
+  loose = loose[:1, : width + 9][padded.valid_BT]
+  np.testing.assert_allclose(loose, tight[0], rtol=0, atol=5e-5)
+
+
+def test_no_features_means_no_images(params, config):
+  given = cases.inputs(cases.CASES["text"], config)
+  bare = qwen3_vl.forward(params, config, given.tokens, None)
+  features = cases.features(params, config, given)
+  np.testing.assert_allclose(
+    bare, qwen3_vl.forward(params, config, given.tokens, features), **CLOSE
+  )
 
 
 def test_a_row_does_not_depend_on_its_batch(params, config, whole):
@@ -183,7 +200,8 @@ def test_a_row_does_not_depend_on_its_batch(params, config, whole):
   features = qwen3_vl.RowFeatures(
     features.main_BND[order], features.deep_KBND[:, order]
   )
-  shuffled = qwen3_vl.forward(params, config, tokens, features)
+  run = jax.jit(lambda p: qwen3_vl.forward(p, config, tokens, features))
+  shuffled = np.asarray(run(params))
   valid_BT = given.tokens.valid_BT[order]
   np.testing.assert_allclose(shuffled[valid_BT], hidden_BTD[order][valid_BT], **CLOSE)
 
@@ -205,12 +223,17 @@ def test_gather_rows_places_images_and_zeroes_the_absent():
 def test_bfloat16_stays_bfloat16_and_near_fp32(params, config):
   given = cases.inputs(cases.CASES["one_image"], config)
   half = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
-  features = cases.features(half, config, given)
-  hidden_BTD = qwen3_vl.forward(half, config, given.tokens, features)
+
+  @jax.jit
+  def run(params):
+    features = cases.features(params, config, given)
+    hidden_BTD = qwen3_vl.forward(params, config, given.tokens, features)
+    return features, hidden_BTD, qwen3_vl.logits(params, config, hidden_BTD)
+
+  features, hidden_BTD, scores = run(half)
   assert features.main_BND.dtype == hidden_BTD.dtype == jnp.bfloat16
-  scores = qwen3_vl.logits(half, config, hidden_BTD)
   assert scores.dtype == jnp.float32
-  exact = cases.run(params, config, given)
+  exact = run(params)[2]
   # bf16 keeps 8 bits: a few percent of logits of size 30 after four layers.
   assert np.abs(scores - exact).mean() < 1
 

@@ -5,6 +5,7 @@ A case holds what transformers takes (ids, mask, pixel values) and what we take.
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from urbex.model import checkpoint, positions, qwen3_vl
 from urbex.model.config import ModelConfig
 from urbex.model.names import names
 from urbex.model.preprocess import Preprocessor
-from urbex.model.vision_layout import vision_layout
+from urbex.model.vision_layout import VisionLayout, vision_layout
 
 VOCAB, IMAGE, START, END = 96, 90, 91, 92
 PREPROCESSOR = Preprocessor(min_area_px=1024, max_area_px=65536)
@@ -185,56 +186,56 @@ def image_index(case: Case, tokens: int) -> np.ndarray:
   return index_BT
 
 
-@dataclasses.dataclass(frozen=True)
-class Inputs:
+class Inputs(NamedTuple):
   """A case as our functions take it."""
 
   tokens: qwen3_vl.Tokens
-  patches_UPC: np.ndarray | None
-  layout: tuple | None
-  slot_BI: np.ndarray | None
+  patches_UPC: np.ndarray
+  layout: VisionLayout
+  slot_BI: np.ndarray
 
 
-def inputs(case: Case, config: ModelConfig, spare: int = 8) -> Inputs:
-  """Lays a case out in our arrays, with `spare` padding patches an image."""
-  images = len(case.images)
-  patches = max((len(p) for p, _ in case.images), default=0) + spare
-  tokens = qwen3_vl.Tokens(
-    case.ids_BT, position_ids(case), image_index(case, patches // 4), case.valid_BT
+def inputs(case: Case, config: ModelConfig, batch=3, width=40, images=5, patches=48):
+  """Lays a case out in our arrays, padded to one shape so that all share a program."""
+  rows, tokens = case.ids_BT.shape
+  room = ((0, batch - rows), (0, width - tokens))
+  packed = qwen3_vl.Tokens(
+    np.pad(case.ids_BT, room),
+    np.pad(position_ids(case), ((0, 0), *room)),
+    np.pad(image_index(case, patches // 4), room, constant_values=-1),
+    np.pad(case.valid_BT, room),
   )
-  if not images:
-    return Inputs(tokens, None, None, None)
   patches_UPC = np.zeros((images, patches, 768), np.uint8)
-  for u, (values, _) in enumerate(case.images):
-    patches_UPC[u, : len(values)] = values
-  slot_BI = np.full((len(case.counts), max(case.counts)), -1, np.int32)
+  grids_U2 = np.zeros((images, 2), int)
+  for u, (values, grid) in enumerate(case.images):
+    patches_UPC[u, : len(values)], grids_U2[u] = values, grid
+  slot_BI = np.full((batch, 3), -1, np.int32)
   first = 0
   for b, count in enumerate(case.counts):
     slot_BI[b, :count] = np.arange(first, first + count)
     first += count
-  layout = vision_layout(np.array(case.grids), config, patches)
-  return Inputs(tokens, patches_UPC, layout, slot_BI)
+  return Inputs(packed, patches_UPC, vision_layout(grids_U2, config, patches), slot_BI)
 
 
-def features(params, config: ModelConfig, given: Inputs):
-  """Returns the RowFeatures of a case, or None when it has no image."""
-  if given.patches_UPC is None:
-    return None
+def features(params: Params, config: ModelConfig, given: Inputs):
+  """Returns the RowFeatures of a case."""
   images = qwen3_vl.encode_images(params, config, given.patches_UPC, given.layout)
   return qwen3_vl.gather_rows(images, given.slot_BI)
 
 
-def run(params, config: ModelConfig, given: Inputs, remat: bool = False):
+def run(params: Params, config: ModelConfig, given: Inputs, remat: bool = False):
   """Returns our logits_BTV of a case."""
   rows = features(params, config, given)
   hidden_BTD = qwen3_vl.forward(params, config, given.tokens, rows, remat=remat)
   return qwen3_vl.logits(params, config, hidden_BTD)
 
 
-def loss(params, config: ModelConfig, given: Inputs, weight_BTV, remat: bool = False):
+def loss(params: Params, config: ModelConfig, given: Inputs, weight_BTV, remat=False):
   """Returns Σ w·log softmax, a scalar that every parameter feeds."""
   logits_BTV = run(params, config, given, remat)
-  return (jax.nn.log_softmax(logits_BTV) * weight_BTV).sum()
+  rows, tokens = weight_BTV.shape[:2]
+  scores_BTV = jax.nn.log_softmax(logits_BTV[:rows, :tokens])
+  return (scores_BTV * weight_BTV).sum()
 
 
 def loss_weight(case: Case) -> np.ndarray:
