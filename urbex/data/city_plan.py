@@ -1,6 +1,7 @@
 """Plans which square blocks of an extract become scenes."""
 
 import dataclasses
+import math
 
 import numpy as np
 import shapely
@@ -82,16 +83,19 @@ def blocks(settings: CitySettings) -> list[BlockPlan]:
   on them; an extract smaller than a block gives one block around its middle.
 
   Raises:
-    UserError: the extract is unreadable, or maps too few buildings for a city.
+    UserError: a setting is out of range, or the extract is unreadable or maps too
+      few buildings for a city.
   """
+  _check(settings)
   city = osm.cached_extract(settings.osm)
   if not city.buildings:
     raise UserError(f"{city.source}: maps no building; want a city extract")
   found = _grid(city, settings)
   if not found:
     raise UserError(
-      f"{city.source}: no {settings.block_m:g} m block has {settings.min_buildings} buildings; "
-      "want a denser extract, or a lower city.min_buildings"
+      f"{city.source}: no {settings.block_m:g} m block has "
+      f"{settings.min_buildings} buildings; want a denser extract, or a lower "
+      "city.min_buildings"
     )
   kept = sorted(found, key=lambda f: (-f[0], f[1], f[2]))[: settings.max_blocks]
   kept.sort(key=lambda f: f[1:3])
@@ -108,6 +112,20 @@ def blocks(settings: CitySettings) -> list[BlockPlan]:
     )
     for index, (_, _, _, low) in enumerate(kept)
   ]
+
+
+def _check(settings: CitySettings) -> None:
+  for name, low, high in (
+    ("block_m", 50.0, 2000.0),
+    ("density", 0.5, 400.0),
+    ("context_m", 20.0, settings.block_m),
+    ("held_out", 0, math.inf),
+    ("max_blocks", 1, math.inf),
+    ("cars", 0, 5000),
+  ):
+    value = getattr(settings, name)
+    if not low <= value <= high:
+      raise UserError(f"city.{name}: found {value:g}, want {low:g} to {high:g}")
 
 
 def _grid(

@@ -73,7 +73,7 @@ def _body(
   """
   length_N, width_N, height_N = cars.size_K3[car_N].T
   at_N, out_N = u_N / length_N, np.abs(v_N) / width_N
-  van_N = np.array([kind == "van" for kind in cars.kinds])[car_N]
+  van_N = np.array([kind == "van" for kind in cars.kinds], dtype=bool)[car_N]
   car_profile_N = np.interp(
     at_N, (-0.5, -0.36, -0.26, 0.10, 0.24, 0.5), (0.66, 0.68, 1.0, 1.0, 0.64, 0.5)
   )
@@ -84,7 +84,7 @@ def _body(
     ((at_N > 0.11) & (at_N < 0.23)) | ((at_N > -0.36) & (at_N < -0.28)),
   )
   paint_K3 = np.array([palette.CAR_COLOURS[c] for c in cars.colours], dtype=np.float32)
-  colour_N3 = paint_K3[car_N]
+  colour_N3 = paint_K3.reshape(-1, 3)[car_N]
   dark_N = colour_N3.max(axis=1) < 60
   window_N3 = np.where(dark_N[:, None], (96.0, 104.0, 116.0), (34.0, 40.0, 48.0))
   colour_N3 = np.where(glass_N[:, None], window_N3, colour_N3)
