@@ -32,6 +32,11 @@ def test_exact_whatever_case_spaces_and_unicode_form(asked):
   assert _names(found) == ["Café Ekberg"] and found.matches[0].score == 1.0
 
 
+def test_an_exact_name_wins_alone():
+  index = LandmarkIndex(_named("Old Mill", "Mill", "Mills"))
+  assert _names(index.query("MILL")) == ["Mill"]
+
+
 def test_equal_names_keep_all():
   found = INDEX.query("kamppi")
   assert [m.landmark.outline[0][0] for m in found.matches] == [2.0, 3.0]

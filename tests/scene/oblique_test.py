@@ -101,10 +101,12 @@ def test_fill_mends_a_hole_and_keeps_an_edge():
   rgb_YX3 = np.full((9, 12, 3), 100, np.uint8)
   rgb_YX3[4, 3] = 0
   label_YX = np.where(np.isinf(depth_YX), 255, 2).astype(np.uint8)
+  depth_YX[:, 0] = 20.9  # beside the hole's surface, and further by more than it
   out = rgb_YX3.copy(), depth_YX.copy(), label_YX.copy()
   splat.fill(rgb_YX3, depth_YX, label_YX, 5, *out)
   assert out[1][4, 3] == 20 and out[0][4, 3].tolist() == [100] * 3
   assert np.isinf(out[1][:, 6:]).all()
+  np.testing.assert_array_equal(out[1][:, 0], depth_YX[:, 0])
 
 
 def test_eye_dome_darkens_what_lies_behind_an_edge():

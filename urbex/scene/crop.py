@@ -8,6 +8,8 @@ from PIL import Image
 from urbex.core.types import BoxXY
 from urbex.scene.layout import NO_LABEL, Meta
 
+ENLARGE = 1.15
+
 
 def box_to_px(meta: Meta, level: int, box: BoxXY) -> tuple[float, float, float, float]:
   """Returns left, top, right, bottom of a scene box in a level's pixel coordinates."""
@@ -22,10 +24,13 @@ def box_to_px(meta: Meta, level: int, box: BoxXY) -> tuple[float, float, float, 
 
 
 def choose_level(meta: Meta, box: BoxXY, size_px: tuple[int, int]) -> int:
-  """Returns the coarsest level that is no coarser than the crop's own pixels."""
+  """Returns the coarsest level that a crop need hardly enlarge.
+
+  Up to `ENLARGE` a coarser level looks the same and is four times less to filter.
+  """
   wanted_m = min((box[2] - box[0]) / size_px[0], (box[3] - box[1]) / size_px[1])
   level = 0
-  while level + 1 < meta.levels and meta.level_gsd(level + 1) <= wanted_m * (1 + 1e-9):
+  while level + 1 < meta.levels and meta.level_gsd(level + 1) <= wanted_m * ENLARGE:
     level += 1
   return level
 
