@@ -26,9 +26,10 @@ def build(config: dict) -> transformers.PreTrainedModel:
   return model
 
 
-def save(model: transformers.PreTrainedModel, folder: Path) -> None:
-  """Writes the folder as transformers does."""
-  model.save_pretrained(folder)
+def load(folder: Path) -> transformers.PreTrainedModel:
+  """Reads a folder as transformers does, in the dtype it names."""
+  kind = transformers.Qwen3VLForConditionalGeneration
+  return kind.from_pretrained(folder, dtype="auto").eval()
 
 
 def run(model: transformers.PreTrainedModel, case: cases.Case) -> dict:

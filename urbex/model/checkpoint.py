@@ -204,10 +204,10 @@ def _write_shards(params, config, folder: Path, dtype, shard_bytes: int):
     pending.clear()
 
   for name in names(config):
-    leaf = _get(params, name.path)
+    leaf = np.asarray(_get(params, name.path))
     for layer, theirs in enumerate(name.theirs):
-      array = np.asarray(leaf[layer] if name.stacked else leaf).astype(dtype)
-      tensor = name.to_theirs(array, config)
+      array = leaf[layer] if name.stacked else leaf
+      tensor = name.to_theirs(array.astype(dtype), config)
       held = sum(a.nbytes for a in pending.values())
       if pending and held + tensor.nbytes > shard_bytes:
         flush()

@@ -1,0 +1,177 @@
+"""Folders: bit-exact round trips, shards, and every way a folder can be wrong."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from tests.support import qwen3_vl_cases as cases
+from urbex.core import files
+from urbex.core.errors import UserError
+from urbex.model import checkpoint, partition
+from urbex.model.config import ModelConfig
+from urbex.model.names import names
+
+CONFIG = ModelConfig.from_dict(cases.config_dict())
+
+
+@pytest.fixture(scope="module")
+def params():
+  return cases.params(CONFIG)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """A checkpoint as its publisher writes it: their names, their layouts."""
+  files.write_json(tmp_path / "config.json", cases.config_dict())
+  (tmp_path / "tokenizer.json").write_text("{}")
+  write(tmp_path, cases.random_tensors(CONFIG))
+  return tmp_path
+
+
+def write(folder, tensors):
+  safetensors.numpy.save_file(tensors, folder / checkpoint.SINGLE)
+
+
+def equal(a, b):
+  jax.tree.map(np.testing.assert_array_equal, a, b)
+  return jax.tree.structure(a) == jax.tree.structure(b)
+
+
+def test_loads_and_matches_the_shapes_of_init(folder, params):
+  loaded = checkpoint.load_params(folder, CONFIG)
+  assert equal(loaded, params)
+  assert jax.tree.map(jnp.shape, loaded) == jax.tree.map(
+    lambda leaf: leaf.shape, checkpoint.shapes(CONFIG)
+  )
+
+
+def test_export_writes_the_same_tensors_and_small_files(folder, params, tmp_path):
+  out = tmp_path / "out"
+  checkpoint.save_folder(params, CONFIG, out, copy_from=folder)
+  wanted = cases.random_tensors(CONFIG)
+  with safetensors.safe_open(out / checkpoint.SINGLE, "np") as file:
+    assert set(file.keys()) == set(wanted)
+    for name in file.keys():  # noqa: SIM118
+      np.testing.assert_array_equal(file.get_tensor(name), wanted[name])
+  assert ModelConfig.from_folder(out) == CONFIG
+  assert (out / "tokenizer.json").read_text() == "{}"
+  assert files.read_json(out / "config.json")["dtype"] == "float32"
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_shards_of_half_precision_round_trip(folder, params, tmp_path, dtype):
+  out = tmp_path / "out"
+  half = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+  checkpoint.save_folder(half, CONFIG, out, dtype, folder, shard_bytes=100_000)
+  assert len(list(out.glob("model-*.safetensors"))) > 2
+  assert equal(checkpoint.load_params(out, CONFIG, dtype), half)
+
+
+def test_untied_head_is_loaded_and_tied_head_ignored(folder, tmp_path):
+  untied = ModelConfig.from_dict(cases.config_dict(tied=False))
+  tensors = cases.random_tensors(untied)
+  write(folder, tensors)
+  head = checkpoint.load_params(folder, untied)["lm_head"]["kernel"]
+  np.testing.assert_array_equal(head, tensors["lm_head.weight"].T)
+  assert "lm_head" not in checkpoint.load_params(folder, CONFIG)
+
+
+def test_loads_straight_onto_a_mesh(folder, params):
+  ways = min(8, jax.device_count())
+  mesh = jax.make_mesh(
+    (max(1, ways // 2), min(2, ways)),
+    ("data", "tensor"),
+    axis_types=(jax.sharding.AxisType.Auto,) * 2,
+  )
+  wanted = partition.shardings(checkpoint.shapes(CONFIG), mesh)
+  loaded = checkpoint.load_params(folder, CONFIG, shardings=wanted)
+  assert equal(loaded, params)
+  assert jax.tree.map(lambda leaf: leaf.sharding, loaded) == wanted
+
+
+BIAS = "model.visual.blocks.1.attn.qkv.bias"
+
+
+def renamed(tensors):
+  return {k if k != BIAS else "model.visual.stray": v for k, v in tensors.items()}
+
+
+@pytest.mark.parametrize(
+  "change,message",
+  [
+    (lambda t: {k: v for k, v in t.items() if k != BIAS}, f"{BIAS} missing"),
+    (lambda t: {**t, "model.stray": t[BIAS]}, "model.stray not of this model"),
+    (renamed, f"{BIAS} missing"),
+    (lambda t: {**t, BIAS: t[BIAS][:-1]}, rf"{BIAS} has shape \[95\]"),
+    (lambda t: {**t, BIAS: t[BIAS].astype(np.int32)}, f"{BIAS} is I32"),
+  ],
+)
+def test_wrong_tensors_are_named(folder, change, message):
+  write(folder, change(cases.random_tensors(CONFIG)))
+  with pytest.raises(UserError, match=message):
+    checkpoint.load_params(folder, CONFIG)
+
+
+def test_wrong_files_are_named(folder):
+  path = folder / checkpoint.SINGLE
+  whole = path.read_bytes()
+  for content in (whole[:-9], whole[:100], b"", b"not safetensors at all, no"):
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"model\.safetensors: not a complete"):
+      checkpoint.load_params(folder, CONFIG)
+  path.unlink()
+  with pytest.raises(UserError, match=r"model\.safetensors: no such file"):
+    checkpoint.load_params(folder, CONFIG)
+
+
+def test_a_missing_shard_is_named(folder):
+  index = {"weight_map": {BIAS: "model-00002.safetensors"}}
+  (folder / checkpoint.INDEX).write_text(json.dumps(index))
+  with pytest.raises(UserError, match=r"model-00002\.safetensors: no such file"):
+    checkpoint.load_params(folder, CONFIG)
+
+
+def test_a_folder_of_something_else_is_not_replaced(params, tmp_path):
+  (tmp_path / "thesis.txt").write_text("years of work")
+  with pytest.raises(UserError, match="not a model folder"):
+    checkpoint.save_folder(params, CONFIG, tmp_path)
+  assert (tmp_path / "thesis.txt").exists()
+
+
+def test_the_table_names_every_parameter_once():
+  for tied, scan in ((True, False), (False, True)):
+    config = ModelConfig.from_dict(cases.config_dict(tied))
+    config = dataclasses.replace(config, scan=scan)
+    paths = jax.tree_util.tree_leaves_with_path(checkpoint.shapes(config))
+    ours = {tuple(k.key for k in path) for path, _ in paths}
+    table = names(config)
+    assert sorted(name.path for name in table) == sorted(ours)
+    theirs = [t for name in table for t in name.theirs]
+    assert len(theirs) == len(set(theirs))
+
+
+@pytest.mark.torch
+def test_an_export_loads_in_transformers_with_the_same_logits(params, tmp_path):
+  oracle = pytest.importorskip("tests.support.qwen3_vl_oracle")
+  source = tmp_path / "source"
+  source.mkdir()
+  files.write_json(source / "config.json", cases.config_dict())
+  checkpoint.save_folder(params, CONFIG, tmp_path / "out", copy_from=source)
+  case = cases.CASES["one_image"]
+  wanted = oracle.run(oracle.build(cases.config_dict()), case)["logits"]
+  again = oracle.run(oracle.load(tmp_path / "out"), case)["logits"]
+  assert (wanted == again).all()
+
+
+@pytest.mark.torch
+def test_a_folder_written_by_transformers_loads(params, tmp_path):
+  oracle = pytest.importorskip("tests.support.qwen3_vl_oracle")
+  oracle.build(cases.config_dict()).save_pretrained(tmp_path)
+  config = ModelConfig.from_folder(tmp_path)
+  assert config == CONFIG
+  assert equal(checkpoint.load_params(tmp_path, config), params)

@@ -1,0 +1,79 @@
+"""config.json in both spellings, and what is refused before any compile."""
+
+import copy
+
+import pytest
+
+from tests.support import qwen3_vl_cases as cases
+from urbex.core import files
+from urbex.core.errors import UserError
+from urbex.model.config import ModelConfig
+from urbex.model.tiny import tiny_config
+
+
+def test_old_and_new_rope_spellings_agree():
+  new = cases.config_dict()
+  old = copy.deepcopy(new)
+  rope = old["text_config"].pop("rope_parameters")
+  old["text_config"]["rope_theta"] = rope.pop("rope_theta")
+  old["text_config"]["rope_scaling"] = rope
+  old["vision_config"]["model_type"] = "qwen3_vl"
+  assert ModelConfig.from_dict(old) == ModelConfig.from_dict(new)
+
+
+def test_the_outer_flag_ties():
+  values = cases.config_dict(tied=False)
+  values["text_config"]["tie_word_embeddings"] = True
+  assert not ModelConfig.from_dict(values).tied
+
+
+def test_a_config_is_hashable_and_deep_models_scan():
+  values = cases.config_dict()
+  shallow = ModelConfig.from_dict(values)
+  values["text_config"]["num_hidden_layers"] = 36
+  assert not shallow.scan and ModelConfig.from_dict(values).scan
+  assert hash(shallow) == hash(ModelConfig.from_dict(cases.config_dict()))
+
+
+@pytest.mark.parametrize(
+  "part,key,value,message",
+  [
+    ("text_config", "num_key_value_heads", 3, "4 query heads do not divide into 3"),
+    ("text_config", "hidden_size", None, "hidden_size is missing"),
+    ("text_config", "hidden_size", "48", "hidden_size is '48'"),
+    ("text_config", "hidden_act", "gelu", "hidden_act is 'gelu'"),
+    ("text_config", "attention_bias", True, "attention_bias is True"),
+    ("vision_config", "out_hidden_size", 64, "64 must equal text hidden_size 48"),
+    ("vision_config", "num_position_embeddings", 50, "is 50; want a square"),
+    ("vision_config", "deepstack_visual_indexes", [4], "must lie in 0..3"),
+    (None, "model_type", "llama", "model_type is 'llama'"),
+    (None, "image_token_id", 96, "must lie in 0..95"),
+  ],
+)
+def test_what_cannot_run_is_refused_by_name(part, key, value, message):
+  values = cases.config_dict()
+  (values[part] if part else values)[key] = value
+  with pytest.raises(UserError, match=message):
+    ModelConfig.from_dict(values)
+
+
+def test_sections_must_fill_the_head():
+  values = cases.config_dict()
+  values["text_config"]["rope_parameters"]["mrope_section"] = [4, 2, 1]
+  with pytest.raises(UserError, match="sum to head_dim/2 = 8"):
+    ModelConfig.from_dict(values)
+
+
+def test_a_folder_without_config_is_named(tmp_path):
+  with pytest.raises(UserError, match=r"config\.json: no such file"):
+    ModelConfig.from_folder(tmp_path)
+
+
+def test_tiny_is_a_config_like_any_other(tmp_path):
+  values = tiny_config(
+    768, image_token_id=6, vision_start_token_id=3, vision_end_token_id=4
+  )
+  files.write_json(tmp_path / "config.json", values)
+  config = ModelConfig.from_folder(tmp_path)
+  assert config.tied and config.text.mrope_section == (6, 5, 5)
+  assert config.vision.deepstack == (2,)
