@@ -1,5 +1,7 @@
 import dataclasses
 import multiprocessing
+import subprocess
+import sys
 
 import pytest
 
@@ -20,7 +22,9 @@ from urbex.env.worker import Deadlines
 from urbex.scene.store import open_scene
 
 SMALL = EnvSettings(zoom_px=(32, 32), global_px=(32, 32), oblique_px=(32, 24))
-FAST = Deadlines(call_s=2.0, retries=2)
+# Only tests in which a worker hangs wait for a deadline.
+PATIENT = Deadlines(call_s=60.0, retries=1)
+HASTY = Deadlines(call_s=3.0, retries=2)
 
 
 @pytest.fixture(scope="module")
@@ -146,12 +150,16 @@ def test_a_query_without_a_scene_is_refused(tiny_folder, queries):
     EnvPool(tiny_folder / "tiny", SMALL)
 
 
-@pytest.mark.parametrize("word", [CRASH, HANG, RAISE])
-def test_a_fault_that_passes_leaves_no_trace(tiny_folder, queries, tmp_path, word):
+@pytest.mark.parametrize(
+  "word, deadlines", [(CRASH, PATIENT), (RAISE, PATIENT), (HANG, HASTY)]
+)
+def test_a_fault_that_passes_leaves_no_trace(
+  tiny_folder, queries, tmp_path, word, deadlines
+):
   # Turn 2 fails once; the marker's path is the same text in both plays.
   bad = f"{word} {tmp_path / 'happened'}"
   turns = (ZOOM, bad, ZOOM, ANSWER_IN_G)
-  with EnvPool(tiny_folder, SMALL, 1, FAST, BadEpisode) as pool:
+  with EnvPool(tiny_folder, SMALL, 1, deadlines, BadEpisode) as pool:
     failed = play_all(pool, queries, turns)
   assert (tmp_path / "happened").exists()
   assert failed == play_all(EnvPool(tiny_folder, SMALL), queries, turns)
@@ -159,7 +167,7 @@ def test_a_fault_that_passes_leaves_no_trace(tiny_folder, queries, tmp_path, wor
 
 
 def test_a_fault_that_stays_spoils_its_own_episode_only(tiny_folder, queries):
-  with EnvPool(tiny_folder, SMALL, 1, FAST, BadEpisode) as pool:
+  with EnvPool(tiny_folder, SMALL, 1, PATIENT, BadEpisode) as pool:
     for slot in (0, 1):
       pool.reset(slot, queries[slot])
     pool.collect()
@@ -203,3 +211,23 @@ def test_closing_ends_a_worker_that_hangs(tiny_folder, queries):
   pool.step(0, HANG)
   pool.close()
   assert set(multiprocessing.active_children()) <= before
+
+
+def test_a_worker_that_hangs_does_not_outlive_a_killed_parent(tiny_folder):
+  code = f"""if True:
+    from tests.support.bad_episodes import HANG, BadEpisode
+    from urbex.env.pool import EnvPool
+    from urbex.env.settings import EnvSettings
+    pool = EnvPool({str(tiny_folder)!r}, EnvSettings(), 1, make_episode=BadEpisode)
+    pool.reset(0, pool.scenes["tiny"].queries[0])
+    pool.collect()
+    pool.step(0, HANG)
+    pool.collect()
+  """
+  parent = subprocess.Popen(
+    [sys.executable, "-c", code], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+  )
+  assert parent.stdout.readline() == b"hang\n"
+  parent.kill()
+  # The worker wrote that, and holds the pipe too: it ends when both are gone.
+  parent.communicate(timeout=60)

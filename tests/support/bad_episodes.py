@@ -19,6 +19,7 @@ class BadEpisode(Episode):
         os._exit(17)
       if word == RAISE:
         raise ZeroDivisionError("a bug of ours")
+      print(HANG, flush=True)
       threading.Event().wait()
     return super().step(text)
 

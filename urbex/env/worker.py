@@ -9,7 +9,10 @@ same bytes.
 import dataclasses
 import logging
 import multiprocessing
+import multiprocessing.connection
+import os
 import signal
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -58,6 +61,7 @@ def serve(connection: Connection, spec: Spec) -> None:
   """Runs a worker process until the other end of `connection` is closed."""
   # Ctrl-C reaches the whole group; the parent decides when workers end.
   signal.signal(signal.SIGINT, signal.SIG_IGN)
+  threading.Thread(target=_leave_with_parent, daemon=True).start()
   scenes = open_scenes(spec.scenes_folder)
   host = Host(scenes, spec.settings, spec.make_episode)
   try:
@@ -67,6 +71,12 @@ def serve(connection: Connection, spec: Spec) -> None:
       connection.send(host.run(slot, commands))
   except (EOFError, BrokenPipeError, ConnectionResetError):
     return
+
+
+def _leave_with_parent() -> None:
+  # A tool that hangs never looks at the pipe, and would outlive a killed parent.
+  multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+  os._exit(1)
 
 
 class Process:
