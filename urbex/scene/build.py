@@ -161,6 +161,28 @@ def _write_points(folder: Path, cloud: PointCloud, grid, z_range, seed: int):
   return points_N5, starts_T1, spacing_m
 
 
+def _describe(records, settings, grid, extent, **measured) -> Meta:
+  meta = Meta(
+    version=FORMAT_VERSION,
+    scene_id=records.scene_id,
+    origin=tuple(float(v) for v in records.cloud.origin_3),
+    crs=records.cloud.crs,
+    extent=extent,
+    tile_m=grid.tile_m,
+    nx=grid.nx,
+    ny=grid.ny,
+    z_base=grid.z_base,
+    z_step=grid.z_step,
+    points=len(records.cloud.xyz_N3),
+    gsd_m=settings.gsd_m or bev.choose_gsd(measured["spacing_m"]),
+    levels=1,
+    coloured=records.cloud.rgb_N3 is not None,
+    label_names=settings.label_names,
+    **measured,
+  )
+  return dataclasses.replace(meta, levels=bev.count_levels(*meta.level_shape(0)))
+
+
 def _is_current(path: Path, digest: str) -> bool:
   if not (path / layout.META).is_file():
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -212,26 +234,9 @@ def build_scene(
       folder, records.cloud, grid, z_range, seed
     )
     report(0.3)
-    meta = Meta(
-      version=FORMAT_VERSION,
-      scene_id=records.scene_id,
-      origin=tuple(float(v) for v in records.cloud.origin_3),
-      crs=records.cloud.crs,
-      extent=extent,
-      tile_m=grid.tile_m,
-      nx=grid.nx,
-      ny=grid.ny,
-      z_base=grid.z_base,
-      z_step=grid.z_step,
-      points=len(points_N5),
-      spacing_m=spacing_m,
-      gsd_m=settings.gsd_m or bev.choose_gsd(spacing_m),
-      levels=1,
-      coloured=records.cloud.rgb_N3 is not None,
-      label_names=settings.label_names,
-      source_hash=digest,
+    meta = _describe(
+      records, settings, grid, extent, spacing_m=spacing_m, source_hash=digest
     )
-    meta = dataclasses.replace(meta, levels=bev.count_levels(*meta.level_shape(0)))
     bev.write_pyramid(
       folder, points_N5, starts_T1, grid, meta, lambda s: report(0.3 + 0.6 * s)
     )
