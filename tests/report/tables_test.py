@@ -66,6 +66,18 @@ def test_a_policy_without_a_class_has_a_dash_there(tmp_path):
   assert ["b", "0.200 [0.170, 0.230]", "–"] in rows_under(text, "IoU by class")
 
 
+def test_other_scenes_have_tables_of_their_own(tmp_path):
+  path = tmp_path / "eval" / "zeroshot" / "no" / "scores.json"
+  write_json(path, scores("no", "zero-shot", 0.2))
+  write_json(tmp_path / "eval" / "no" / "scores.json", scores("no", "here", 0.3))
+  text = report_tables(read_evaluations(tmp_path))
+  own, other = text.split("### Zero-shot: NO")
+  assert "here" in own
+  assert "zero-shot" not in own
+  assert "zero-shot" in other
+  assert "here" not in other
+
+
 def test_a_damaged_scores_file_is_named(tmp_path):
   path = tmp_path / "eval" / "no" / "scores.json"
   broken = scores("no", "a", 0.1)

@@ -31,12 +31,15 @@ PANELS = (
     "calls an episode",
     ("calls_landmark_query", "calls_zoom_in", "calls_oblique_render"),
   ),
-  Panel("answered, valid", ("answered", "valid_actions", "valid_fraction")),
+  Panel(
+    "answered, valid, zoomed on target",
+    ("answered", "valid_actions", "contains_target"),
+  ),
   Panel("entropy", ("entropy",)),
   Panel("KL to the start", ("kl",)),
   Panel("gradient norm", ("grad_norm",)),
-  Panel("loss", ("loss",)),
-  Panel("seconds a step", ("time/generate", "time/tools", "time/update")),
+  Panel("largest ratio", ("ratio/largest",)),
+  Panel("seconds a step", ("time/generate", "time/tools", "time/update", "time/step")),
 )
 
 

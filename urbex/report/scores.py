@@ -28,6 +28,7 @@ class Evaluation:
     split: "train", "val", "nd" or "no".
     policy: who played, as written by the evaluation.
     folder: where it was found.
+    zeroshot: whether it was in scenes other than the run's own.
     overall: metric to score.
     by_category: category to metric to score.
     seconds: part of a query's time to {"median", "mean", "p90"}.
@@ -37,6 +38,7 @@ class Evaluation:
   split: str
   policy: str
   folder: Path
+  zeroshot: bool
   overall: Mapping[str, Score]
   by_category: Mapping[str, Mapping[str, Score]]
   seconds: Mapping[str, Mapping[str, float]]
@@ -63,6 +65,7 @@ def read_evaluation(path: Path) -> Evaluation:
       split=values["split"],
       policy=values["policy"],
       folder=path.parent,
+      zeroshot=any(part.startswith("zeroshot") for part in path.parts[-3:-2]),
       overall=_scores(values["overall"]),
       by_category={k: _scores(v) for k, v in values["by_category"].items()},
       seconds=values["seconds"],
@@ -75,13 +78,16 @@ def read_evaluation(path: Path) -> Evaluation:
 
 
 def read_evaluations(run: Path) -> list[Evaluation]:
-  """Returns every evaluation of a run, by split, then in the order they were made."""
+  """Returns every evaluation of a run, by split, then in the order they were made.
+
+  Those in other scenes (zero-shot) come last.
+  """
   found = [read_evaluation(path) for path in sorted(run.glob("eval/**/scores.json"))]
 
   def place(evaluation: Evaluation) -> tuple:
     split = evaluation.split
     known = SPLITS.index(split) if split in SPLITS else len(SPLITS)
     made = (evaluation.folder / "scores.json").stat().st_mtime_ns
-    return known, split, made
+    return evaluation.zeroshot, known, split, made
 
   return sorted(found, key=place)

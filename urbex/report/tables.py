@@ -117,9 +117,10 @@ def change_table(evaluations: Sequence[Evaluation]) -> str | None:
 def report_tables(evaluations: Sequence[Evaluation]) -> str:
   """Returns every split's tables under headings, as Markdown."""
   parts = []
-  for split in dict.fromkeys(one.split for one in evaluations):
-    some = [one for one in evaluations if one.split == split]
-    parts.append(f"### {SPLIT_TITLES.get(split, split)}")
+  for group in dict.fromkeys((one.zeroshot, one.split) for one in evaluations):
+    some = [one for one in evaluations if (one.zeroshot, one.split) == group]
+    title = SPLIT_TITLES.get(group[1], group[1])
+    parts.append(f"### {'Zero-shot: ' if group[0] else ''}{title}")
     parts.append(score_table(some))
     change = change_table(some)
     if change:
