@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to an agent that has learnt to search Helsinki, in one command:
+# The quick start: installs, builds Helsinki, trains the agent, shows what it learnt.
 #   bash launch/quickstart.sh [--workdir=DIR] [--config.key=value ...]
 # Run again it continues, or shows the result when there is nothing left to do.
 set -euo pipefail

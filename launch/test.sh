@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests on a plain CPU machine: bash launch/test.sh [PYTEST-ARGUMENT ...]
+# Installs, then runs the tests on a plain CPU machine.
+#   bash launch/test.sh [PYTEST-ARGUMENT ...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash launch/setup.sh test
