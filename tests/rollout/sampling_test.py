@@ -9,17 +9,19 @@ from urbex.rl.logprobs import token_logprobs
 from urbex.rollout import sampling
 
 ALL = np.ones(5, bool)
+row_keys = jax.jit(sampling.row_keys)
+sample = jax.jit(sampling.sample, static_argnames="greedy")
 
 
 def keys(rows, seed=0):
   zeros = np.zeros(rows, np.int32)
-  return sampling.row_keys(zeros + seed, zeros, zeros, np.arange(rows, dtype=np.int32))
+  return row_keys(zeros + seed, zeros, zeros, np.arange(rows, dtype=np.int32))
 
 
 def draw(logits, key_B, position=0, allowed=ALL, temperature=1.0, greedy=False):
   position_B = np.full(len(logits), position, np.int32)
-  return sampling.sample(
-    jnp.asarray(logits), key_B, position_B, allowed, temperature, greedy
+  return sample(
+    jnp.asarray(logits), key_B, position_B, allowed, temperature, greedy=greedy
   )
 
 
@@ -73,5 +75,5 @@ def test_equals_what_the_trainer_scores():
 def test_paths_are_not_confused():
   # (seed, step, question, rollout): moving a number between places changes the key.
   rows = np.int32([[0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0]]).T
-  data = jax.random.key_data(sampling.row_keys(*rows))
+  data = jax.random.key_data(row_keys(*rows))
   assert len({tuple(row) for row in np.asarray(data).tolist()}) == 4

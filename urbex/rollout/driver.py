@@ -13,6 +13,7 @@ from urbex.env.facts import StopReason
 from urbex.env.host import Reply
 from urbex.env.pool import EnvPool
 from urbex.model.config import ModelConfig
+from urbex.rollout.batch import bucket
 from urbex.rollout.encoder import Encoder
 from urbex.rollout.engine import Engine, Sampling
 from urbex.rollout.trajectory import Job, Limits, Trajectory, TrajectoryBuilder
@@ -134,7 +135,8 @@ class _Run:
   def play(self, jobs: Sequence[Job]) -> list[Trajectory]:
     if not jobs:
       return []
-    rows = min(self.settings.slots, len(jobs))
+    # A few jobs run in as many rows as a few more would: fewer programs.
+    rows = min(self.settings.slots, bucket(len(jobs), 8, 1))
     engine = self._engine(rows)
     waiting = collections.deque(enumerate(jobs))
     while waiting or self.playing:

@@ -86,7 +86,8 @@ class Engine:
     self._fit(max(builder.length for builder in distinct))
     prompts = programs.prefill(self.params, self.config, chunk, self.pool.features)
     self._ran("prefill", chunk)
-    self._slots = programs.place(self._slots, prompts, parent_B)
+    placed = programs.place(self._slots, prompts, parent_B)
+    self._slots = jax.block_until_ready(placed)
     self._ran("place", chunk)
 
   def decode(self, rows: Mapping[int, TrajectoryBuilder]) -> dict[int, tuple]:
@@ -136,9 +137,9 @@ class Engine:
     chunk = self._chunk(parts, self.rows, 32)
     self._fit(max(builder.length for builder in rows.values()))
     features = self.pool.features if np.any(chunk.slot_BI >= 0) else None
-    self._slots = programs.append(
-      self.params, self.config, self._slots, chunk, features
-    )
+    grown = programs.append(self.params, self.config, self._slots, chunk, features)
+    # The host has nothing else to do, and a report should blame the right part.
+    self._slots = jax.block_until_ready(grown)
     self._ran("append", chunk)
     for slot, builder in rows.items():
       self._read_B[slot] = builder.length
@@ -155,7 +156,7 @@ class Engine:
       [part[0].images[i] for part, span in zip(parts, shown) for i in span]
     )
     longest = max(part[0].length - part[1] for part in parts if part)
-    tokens = bucket(longest, least, 2)
+    tokens = bucket(longest, least, 4)
     images = bucket(max(map(len, shown)), 1, 1)
     ids_BT = np.zeros((rows, tokens), np.int32)
     position_3BT = np.zeros((3, rows, tokens), np.int32)
@@ -178,7 +179,7 @@ class Engine:
 
   def _fit(self, tokens: int) -> None:
     """Grows the caches to hold `tokens` a row."""
-    capacity = bucket(tokens, 128, 2)
+    capacity = bucket(tokens, 256, 2)
     if self._slots is None:
       dtype = self.params["language_model"]["embed_tokens"]["embedding"].dtype
       self._slots = programs.empty(self.config, self.rows, capacity, dtype)
