@@ -14,7 +14,7 @@ def test_the_command_shows_tables_files_and_the_next_command(tmp_path, capsys):
   assert launch.main(["--config=report", f"--config.run={run}"]) == 0
   printed = capsys.readouterr().out
   assert "NO (held-out scenes)" in printed
-  assert f"python -m tensorboard.main --logdir {run / 'tb'}" in printed
+  assert f"-m tensorboard.main --logdir {run / 'tb'}" in printed
   made = sorted(p.name for p in (run / "report").iterdir())
   assert made == ["car.html", "curves.png", "tables.md"]
   assert (run / "report" / "tables.md").read_text() in printed

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from urbex.core.files import read_jsonl
 
@@ -17,10 +18,14 @@ COLOURS = ("#1f6f8b", "#d1603d", "#5b8c5a", "#8a5a9e", "#b08d2b", "#777777")
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-  """One small plot: the metrics of `names` that the run has, each a line."""
+  """One small plot: the metrics of `names` that the run has, each a line.
+
+  A logarithmic axis is for what spans orders of magnitude.
+  """
 
   title: str
   names: tuple[str, ...]
+  log: bool = False
 
 
 PANELS = (
@@ -39,7 +44,7 @@ PANELS = (
   Panel("KL to the start", ("kl",)),
   Panel("gradient norm", ("grad_norm",)),
   Panel("largest ratio", ("ratio/largest",)),
-  Panel("seconds a step", ("time/generate", "time/tools", "time/update", "time/step")),
+  Panel("seconds a step", ("time/generate", "time/tools", "time/update"), log=True),
 )
 
 
@@ -61,15 +66,12 @@ def smooth(values_N: np.ndarray, share: float = 0.1) -> np.ndarray:
   )
 
 
-def _match(panel: Panel, known: Mapping) -> list[str]:
-  """The run's metrics for a panel; a loop's prefix (train/reward) does not matter."""
-  names = []
-  for wanted in panel.names:
-    names += [n for n in known if n == wanted or n == f"train/{wanted}"]
-  return names
+def _match(panel: Panel, known: Mapping) -> tuple[str, ...]:
+  return tuple(name for name in panel.names if name in known)
 
 
-def _draw(axes: Axes, title: str, names: Sequence[str], lines: Mapping) -> None:
+def _draw(axes: Axes, panel: Panel, lines: Mapping) -> None:
+  names = panel.names
   for name, colour in zip(names, COLOURS):
     steps_N, values_N = lines[name]
     dense = len(values_N) > 20
@@ -80,7 +82,12 @@ def _draw(axes: Axes, title: str, names: Sequence[str], lines: Mapping) -> None:
     axes.plot(
       steps_N, shown_N, color=colour, linewidth=1.6, marker=marker, ms=3, label=name
     )
-  axes.set_title(title, fontsize=9, loc="left")
+  axes.set_title(panel.title, fontsize=9, loc="left")
+  axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+  if panel.log:
+    axes.set_yscale("log")
+  else:
+    axes.ticklabel_format(axis="y", useOffset=False)
   axes.tick_params(labelsize=7)
   axes.spines[["top", "right"]].set_visible(False)
   axes.grid(alpha=0.25, linewidth=0.5)
@@ -103,9 +110,10 @@ def draw_curves(metrics: Path, output: Path, title: str = "") -> bool:
     UserError: the file is missing or damaged.
   """
   lines = series(read_jsonl(metrics))
-  panels = [(p.title, names) for p in PANELS if (names := _match(p, lines))]
+  found = [dataclasses.replace(p, names=_match(p, lines)) for p in PANELS]
+  panels = [panel for panel in found if panel.names]
   if not panels:
-    panels = [(name, [name]) for name in sorted(lines)[:9]]
+    panels = [Panel(name, (name,)) for name in sorted(lines)[:9]]
   if not panels:
     return False
   columns = min(3, len(panels))
@@ -114,8 +122,8 @@ def draw_curves(metrics: Path, output: Path, title: str = "") -> bool:
   figure = Figure(figsize=(3.2 * columns, 2.1 * rows + 0.3), layout="constrained")
   FigureCanvasAgg(figure)
   grid = figure.subplots(rows, columns, squeeze=False).ravel()
-  for axes, (name, names) in zip(grid, panels):
-    _draw(axes, name, names, lines)
+  for axes, panel in zip(grid, panels):
+    _draw(axes, panel, lines)
     axes.set_xlabel("step", fontsize=7)
   for axes in grid[len(panels) :]:
     axes.set_axis_off()

@@ -1,5 +1,7 @@
 """The step `report`: tables, curves and replays of a run, from its files alone."""
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,10 @@ def write_report(folder: Path) -> Iterator[str]:
     page = write_page(source, output / f"{source.stem}.html")
     yield f"replay      {page}"
   if (folder / "tb").is_dir():
-    yield f"TensorBoard python -m tensorboard.main --logdir {folder / 'tb'}"
+    # As typed here: a virtual environment's interpreter is not on everyone's PATH.
+    python = os.path.relpath(sys.executable)
+    python = sys.executable if python.startswith("..") else python
+    yield f"TensorBoard {python} -m tensorboard.main --logdir {folder / 'tb'}"
 
 
 def report(config: Any, run: Run | None) -> None:
