@@ -66,7 +66,7 @@ def test_export_writes_the_same_tensors_and_small_files(folder, params, tmp_path
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_shards_of_half_precision_round_trip(folder, params, tmp_path, dtype):
   out = tmp_path / "out"
-  half = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+  half = jax.tree.map(lambda leaf: np.asarray(leaf).astype(dtype), params)
   checkpoint.save_folder(half, CONFIG, out, dtype, folder, shard_bytes=100_000)
   assert len(list(out.glob("model-*.safetensors"))) > 2
   assert equal(checkpoint.load_params(out, CONFIG, dtype), half)

@@ -103,7 +103,7 @@ def test_ragged_prefill_then_token_by_token_equals_the_whole(params, extend, who
 def test_rows_without_a_valid_token_stay_untouched(params, extend, whole):
   _, before = feed(params, extend, whole, [([5, 4, 3], 8)])
   given, features, _ = whole
-  tokens, _ = packed(given.tokens, [5, 4, 3], [2, 0, 1], 4)
+  tokens, _ = packed(given.tokens, [5, 4, 3], [2, 0, 1], 8)
   _, after = extend(params, before, tokens, features)
   assert after.length_B.tolist() == [7, 4, 4]
   for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after)):
@@ -113,7 +113,7 @@ def test_rows_without_a_valid_token_stay_untouched(params, extend, whole):
 def test_tokens_beyond_the_capacity_leave_the_rest_intact(params, extend, whole):
   _, small = feed(params, extend, whole, [([6, 6, 6], 8)], capacity=8)
   given, features, _ = whole
-  tokens, _ = packed(given.tokens, [6, 6, 6], [3, 1, 0], 4)
+  tokens, _ = packed(given.tokens, [6, 6, 6], [3, 1, 0], 8)
   _, after = extend(params, small, tokens, features)
   np.testing.assert_array_equal(after.k[0][..., :6], small.k[0][..., :6])
   np.testing.assert_array_equal(after.v[0][:, :, :6], small.v[0][:, :, :6])
@@ -121,12 +121,12 @@ def test_tokens_beyond_the_capacity_leave_the_rest_intact(params, extend, whole)
 
 def test_copied_rows_continue_like_their_source(params, extend, whole, config):
   given, features, hidden_BTD = whole
-  _, prefix = feed(params, extend, whole, [([6, 6, 6], 8)], capacity=16)
+  _, prefix = feed(params, extend, whole, [([6, 6, 6], 8)])
   rows = np.array([1, 1])
-  wide = qwen3_vl.init_cache(config, 4, 32)
+  wide = qwen3_vl.init_cache(config, 4, 80)
   cache = kv.put_rows(wide, np.array([3, 0]), kv.take_rows(prefix, rows))
   assert cache.length_B.tolist() == [6, 0, 0, 6]
-  cache = kv.resize(kv.resize(cache, 40), 24)
+  cache = kv.resize(kv.resize(cache, 96), 24)
   tokens, where = packed(given.tokens, [6] * 3, [3] * 3, 3)
   four = jax.tree.map(
     lambda a: np.take(a, [1] * 4, axis=1 if a.shape[0] == 3 == a.ndim else 0), tokens
