@@ -1,4 +1,4 @@
-"""A random policy small enough to train in a test, and demonstrations for it."""
+"""A policy folder small enough to train in a test, and demonstrations for it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,55 +7,61 @@ import jax
 import numpy as np
 
 from urbex.baselines.expert import Expert
-from urbex.core import seeds
+from urbex.core import files, seeds
 from urbex.data.records import Query
 from urbex.env import prompt
 from urbex.env.episode import Episode
 from urbex.env.settings import EnvSettings
-from urbex.loops import vocabulary
+from urbex.loops import tiny, vocabulary
 from urbex.loops.policy import Policy
+from urbex.model.checkpoint import save_folder
 from urbex.model.config import ModelConfig
 from urbex.model.preprocess import Preprocessor
 from urbex.model.qwen3_vl import init_params
 from urbex.model.tiny import tiny_config
-from urbex.model.tokenizer import Tokenizer
 from urbex.rollout.encoder import Encoder
 from urbex.rollout.trajectory import Limits, Trajectory, TrajectoryBuilder
 from urbex.scene.store import Scene
 
 ENV = EnvSettings(
-  global_px=(96, 96),
+  global_px=(64, 64),
   zoom_px=(64, 64),
   context_m=90.0,
   landmark_matches=1,
   max_turns=5,
   tools=("landmark_query", "zoom_in"),
 )
+WORDS = ["the red blue white yellow green black car house near Old Mill Town Hall"] * 4
 
 
-def tiny_policy(layers: int = 2, seed: int = 0) -> Policy:
-  """Returns a policy of random weights, its tokenizer trained on the prompt."""
-  schemas = [str(schema) for schema in prompt.tool_schemas(ENV)]
-  text = [prompt.system_text(ENV), *schemas, "the red blue white car near Old Mill"]
-  backend = vocabulary.train_tokenizer(text * 3, vocabulary.scaffold(text), 600)
-  tokenizer = Tokenizer(backend)
+def write_small_policy(folder: Path, seed: int = 0) -> Path:
+  """Writes a one-layer policy of random weights that knows the protocol's pieces."""
+  pieces = vocabulary.scaffold(tiny.protocol(ENV))
+  backend = vocabulary.train_tokenizer(WORDS, pieces, 256 + 12 + len(pieces) + 20)
+  ids = {token: backend.token_to_id(token) for token in vocabulary.SPECIAL}
   values = tiny_config(
-    tokenizer.vocab_size,
-    image_token_id=tokenizer.image_pad,
-    vision_start_token_id=tokenizer.vision_start,
-    vision_end_token_id=tokenizer.vision_end,
+    backend.get_vocab_size(),
+    image_token_id=ids["<|image_pad|>"],
+    vision_start_token_id=ids["<|vision_start|>"],
+    vision_end_token_id=ids["<|vision_end|>"],
+    position_side=4,
     deepstack=(0,),
   )
-  values["text_config"] |= {"num_hidden_layers": layers, "intermediate_size": 256}
-  values["vision_config"] |= {"depth": layers, "intermediate_size": 128}
+  text = {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 1}
+  vision = {"hidden_size": 32, "intermediate_size": 64, "depth": 1}
+  values["text_config"] |= text
+  values["vision_config"] |= vision | {"out_hidden_size": 48}
+  source = folder.with_name(folder.name + "_source")
+  source.mkdir(parents=True)
+  vocabulary.save_tokenizer(backend, source)
+  preprocessor = Preprocessor(min_area_px=32**2, max_area_px=64**2)
+  files.write_json(source / "preprocessor_config.json", preprocessor.to_dict())
+  files.write_json(source / "config.json", values)
   config = ModelConfig.from_dict(values)
-  return Policy(
-    folder=Path(),
-    config=config,
-    params=init_params(config, jax.random.key(seed)),
-    tokenizer=tokenizer,
-    preprocessor=Preprocessor(min_area_px=32**2, max_area_px=160**2),
+  save_folder(
+    init_params(config, jax.random.key(seed)), config, folder, copy_from=source
   )
+  return folder
 
 
 def demonstrate(

@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 
 from urbex.loops import mesh as meshes
 from urbex.model.config import ModelConfig
-from urbex.rollout.batch import Batch, batch_shape, collate
+from urbex.rollout.batch import Batch, batch_shape, bucket, collate
 from urbex.rollout.trajectory import Trajectory
 
 
@@ -54,6 +54,8 @@ def make_parts(
   """
   rows = min(rows, len(trajectories))
   shape = batch_shape(trajectories, rows, multiple)
+  # Few sizes: scoring some spare positions costs less than another program.
+  shape = dataclasses.replace(shape, policy=bucket(shape.policy, 128, 1))
   advantages = np.asarray(advantages, np.float32)
   parts = []
   for start in range(0, len(trajectories), rows):

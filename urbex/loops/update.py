@@ -143,6 +143,12 @@ class Updater:
     )
     self._score = jax.jit(self._trace_score, out_shardings=meshes.by_row(mesh))
 
+  @property
+  def programs(self) -> int:
+    """Programs compiled so far."""
+    jitted = (self._accumulate, self._apply, self._score, self._blank)
+    return sum(function._cache_size() for function in jitted)
+
   def parts(
     self, trajectories: Sequence[Trajectory], advantages: np.ndarray
   ) -> list[Part]:
@@ -273,7 +279,7 @@ def _statistics(sums: Sums) -> dict[str, float]:
     "clip/dual": float(parts.clipped_dual) / tokens,
     "ratio/mean": float(parts.ratio) / tokens,
     "ratio/largest": float(parts.largest_ratio),
-    "kl/old": float(parts.divergence_old) / tokens,
-    "kl/reference": float(parts.divergence_reference) / tokens,
+    "kl_old": float(parts.divergence_old) / tokens,
+    "kl": float(parts.divergence_reference) / tokens,
     "entropy": float(parts.entropy) / tokens,
   }

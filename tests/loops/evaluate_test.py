@@ -1,0 +1,109 @@
+import json
+
+import pytest
+
+from tests.support.loop_policy import ENV
+from urbex.core import files
+from urbex.core.errors import UserError
+from urbex.core.run import Run
+from urbex.loops import evaluate, queries
+from urbex.loops.players import baseline_player
+from urbex.loops.setup import World
+from urbex.rl.rewards import RewardSettings
+
+
+@pytest.fixture
+def world(scenes_folder, scenes):
+  return World(scenes_folder, scenes, ENV, RewardSettings(), seed=0)
+
+
+@pytest.fixture
+def run(tmp_path):
+  with Run(tmp_path / "run", "trial", {"seed": 0}) as run:
+    yield run
+
+
+SETTINGS = evaluate.EvalSettings(splits=("train", "no"), replays=1)
+
+
+def play(name, world, run, settings=SETTINGS):
+  player = baseline_player(name, world.scenes, world.env, world.seed)
+  evaluate.evaluate_splits(player, world, settings, run, name)
+
+
+def test_expert_bounds_random_and_both_are_written(world, run):
+  for name in ("expert", "random"):
+    play(name, world, run)
+  expert, random = (
+    files.read_json(run.evaluation("no", name) / "scores.json")
+    for name in ("expert", "random")
+  )
+  assert expert["overall"]["iou"]["value"] > 0.9
+  assert expert["overall"]["hit@1"]["value"] == 1.0
+  assert random["overall"]["iou"]["value"] < 0.2
+  assert expert["scenes"] == ["beta"] and expert["config_hash"] == run.config_hash
+  assert expert["split_hash"] == random["split_hash"]
+  assert set(expert["by_category"]) == {"Building", "Car", "Ground", "Parking"}
+  assert len(list(run.replays.glob("*.json"))) == 4
+
+
+def test_equal_seeds_write_equal_rows(world, run):
+  play("random", world, run)
+  path = run.evaluation("no", "random") / "episodes.jsonl"
+  first = path.read_text()
+  play("random", world, run)
+
+  def without_time(text):
+    rows = [json.loads(line) for line in text.splitlines()]
+    for row in rows:
+      row.pop("seconds")
+      for turn in row["turns"]:
+        turn.pop("seconds")
+    return rows
+
+  assert without_time(first) == without_time(path.read_text())
+
+
+def test_scores_say_how_they_changed(world, run):
+  play("random", world, run)
+  play("expert", world, run)
+  later, earlier = run.evaluation("no", "expert"), run.evaluation("no", "random")
+  evaluate.add_change(later, earlier)
+  change = files.read_json(later / "scores.json")["change"]
+  assert change["from"] == "random" and change["iou"]["low"] > 0.5
+  evaluate.add_change(later, run.evaluation("no", "nobody"))  # nothing to compare
+
+
+def test_a_limit_spreads_over_targets(scenes):
+  every = queries.split_queries(scenes, "train")
+  distinct = len({q.target_id for q in every})
+  some = queries.split_queries(scenes, "train", limit=distinct)
+  assert len({q.target_id for q in some}) == distinct
+  assert some == queries.split_queries(scenes, "train", limit=distinct)
+  assert some != queries.split_queries(scenes, "train", limit=distinct, seed=1)
+
+
+def test_absent_split_names_those_there_are(scenes):
+  with pytest.raises(UserError, match=r"'nd'.*\['no', 'train'\]"):
+    queries.split_queries(scenes, "nd")
+
+
+def test_split_hash_names_the_queries(scenes):
+  every = queries.split_queries(scenes, "train")
+  assert queries.split_hash(every) == queries.split_hash(list(every))
+  assert queries.split_hash(every) != queries.split_hash(every[1:])
+
+
+def test_questions_depend_on_seed_and_step_alone(scenes):
+  every = queries.split_queries(scenes, "train")
+  drawn = queries.draw(every, seed=0, step=3, count=8)
+  assert drawn == queries.draw(every, seed=0, step=3, count=8)
+  assert drawn != queries.draw(every, seed=0, step=4, count=8)
+  assert len({q.id for q in drawn}) == 8
+  assert len(queries.draw(every[:2], 0, 0, 5)) == 5
+
+
+@pytest.mark.parametrize("bad", [{"splits": ("test",)}, {"modes": ("beam",)}])
+def test_bad_settings_are_refused(bad):
+  with pytest.raises(UserError):
+    evaluate.EvalSettings(**bad)
