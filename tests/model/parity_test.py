@@ -37,7 +37,7 @@ def golden():
 
 def logits(params, config, case, program=None, **changes):
   given = cases.inputs(case, config)._replace(**changes)
-  program = program or jax.jit(cases.run, static_argnames=("config", "remat"))
+  program = program or cases.jit(cases.run, static_argnames=("config", "remat"))
   logits_BTV = program(params, config, given)
   rows, tokens = case.valid_BT.shape
   return np.asarray(logits_BTV)[:rows, :tokens][case.valid_BT]
@@ -58,7 +58,7 @@ def theirs_of(tree, config):
 
 def our_gradients(params, config, case, remat=False):
   given, weight_BTV = cases.inputs(case, config), cases.loss_weight(case)
-  gradient = jax.jit(
+  gradient = cases.jit(
     jax.grad(lambda p: cases.loss(p, config, given, weight_BTV, remat))
   )
   return theirs_of(gradient(params), config)
@@ -97,7 +97,7 @@ class TestMutations:
 
     def measure(params=params, retrace=False, **changes):
       # A mutation of code, not of data, must be traced anew.
-      program = jax.jit(lambda p, c, g: cases.run(p, c, g), static_argnums=1)
+      program = cases.jit(lambda p, c, g: cases.run(p, c, g), static_argnums=1)
       ours = logits(params, config, case, program if retrace else None, **changes)
       return np.abs(ours - golden["logits/two_sizes"]).max()
 

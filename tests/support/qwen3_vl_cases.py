@@ -19,6 +19,9 @@ from urbex.model.names import names
 from urbex.model.preprocess import Preprocessor
 from urbex.model.vision_layout import VisionLayout, vision_layout
 
+# Programs run once here, so their compilation is what costs: half with this.
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
 VOCAB, IMAGE, START, END = 96, 90, 91, 92
 PREPROCESSOR = Preprocessor(min_area_px=1024, max_area_px=65536)
 

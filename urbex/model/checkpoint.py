@@ -18,19 +18,16 @@ import safetensors.numpy
 from urbex.core import files
 from urbex.core.errors import UserError
 from urbex.core.types import Params
-from urbex.model import qwen3_vl
 from urbex.model.config import ModelConfig
+from urbex.model.module import shapes
 from urbex.model.names import Name, names
+
+__all__ = ["load_params", "save_folder", "shapes"]
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 SHARD_BYTES = 4 << 30
 
 _READABLE = ("F32", "F16", "BF16", "F64")
-
-
-def shapes(config: ModelConfig) -> Params:
-  """Returns the parameter tree as jax.ShapeDtypeStruct (fp32); draws nothing."""
-  return jax.eval_shape(lambda: qwen3_vl.init_params(config, jax.random.key(0)))
 
 
 def load_params(

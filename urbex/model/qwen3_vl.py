@@ -1,23 +1,21 @@
 """Qwen3-VL as pure functions of a plain parameter tree.
 
-The tree's paths are those of the module attributes below, which carry the names of
-the published checkpoint; layers of one kind are stacked on a leading axis.
+The tree's paths are the module's attributes, which carry the names of the published
+checkpoint; layers of one kind are stacked on a leading axis.
 """
 
-import functools
 from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
-from flax import nnx
 
 from urbex.core.types import Params
-from urbex.model import layers
 from urbex.model.cache import Cache, init_cache
 from urbex.model.config import ModelConfig
-from urbex.model.text import TextModel
-from urbex.model.vision import ImageFeatures, VisionTower
+from urbex.model.initial import init_params
+from urbex.model.module import Qwen3VL, bind
+from urbex.model.vision import ImageFeatures
 from urbex.model.vision_layout import VisionLayout
 
 __all__ = [
@@ -57,47 +55,6 @@ class RowFeatures(NamedTuple):
   deep_KBND: jax.Array
 
 
-class Qwen3VL(nnx.Module):
-  """The whole model; `language_model` and `visual` as in the checkpoint."""
-
-  def __init__(self, config: ModelConfig, rngs: nnx.Rngs, qk_gain: float = 1.0):
-    self.visual = VisionTower(config.vision, rngs)
-    self.language_model = TextModel(config.text, rngs, qk_gain)
-    if not config.tied:
-      self.lm_head = layers.linear(
-        (config.text.width, config.text.vocab_size), rngs, False
-      )
-
-
-@functools.cache
-def _graph(config: ModelConfig):
-  model = nnx.eval_shape(lambda: Qwen3VL(config, nnx.Rngs(0)))
-  return nnx.split(model, nnx.Param, ...)
-
-
-def _bind(params: Params, config: ModelConfig) -> Qwen3VL:
-  """Puts a plain tree into the module; happens while tracing, costs nothing run."""
-  graph, _, rest = _graph(config)
-  return nnx.merge(graph, params, rest)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 2))
-def init_params(config: ModelConfig, key: jax.Array, qk_gain: float = 2.0) -> Params:
-  """Draws fp32 parameters.
-
-  Args:
-    config: sizes.
-    key: jax random key.
-    qk_gain: first gain of the q and k norms; near 2, attention is sharp enough from
-      the start for a small model to learn to copy.
-
-  Returns:
-    A plain nested dict of arrays.
-  """
-  model = Qwen3VL(config, nnx.Rngs(key), qk_gain)
-  return nnx.to_pure_dict(nnx.state(model, nnx.Param))
-
-
 def encode_images(
   params: Params,
   config: ModelConfig,
@@ -119,7 +76,7 @@ def encode_images(
   """
   chex.assert_rank(patches_UPC, 3)
   chex.assert_equal_shape_prefix([patches_UPC, layout.valid_UP], 2)
-  tower = _bind(params, config).visual
+  tower = bind(params, config).visual
   return tower(patches_UPC, layout, scan=config.scan, remat=remat)
 
 
@@ -181,7 +138,7 @@ def forward(
   Each token sees the valid tokens at or before it. Padding's states are finite and
   meaningless. `features` None means that no row has an image.
   """
-  model = _bind(params, config)
+  model = bind(params, config)
   x_BTD, add_deep, taps = _embed(model, tokens, features)
   return model.language_model(
     x_BTD,
@@ -217,7 +174,7 @@ def extend(
   Returns:
     The hidden states [B, T, D] of the new tokens, and the grown cache.
   """
-  model = _bind(params, config)
+  model = bind(params, config)
   x_BTD, add_deep, taps = _embed(model, tokens, features)
   return model.language_model.extend(
     x_BTD, tokens.position_3BT, tokens.valid_BT, add_deep, taps, cache

@@ -61,27 +61,46 @@ def attend(
   return out_BTJGE.reshape(batch, tokens, heads * size).astype(q_BTHE.dtype)
 
 
+def attend_causally(
+  q_BTHE: jax.Array, k_BJES: jax.Array, v_BJSE: jax.Array, mask_BTS: jax.Array
+) -> jax.Array:
+  """Attends within whole rows, skipping what causality hides: `attend`, but faster.
+
+  Queries go in at most eight blocks; a block sees the keys up to its own end, which
+  leaves 9/16 of the scores to compute and keeps each block's in the cache.
+  """
+  tokens = q_BTHE.shape[1]
+  block = max(128, -(-tokens // 8))
+  parts = []
+  for start in range(0, tokens, block):
+    end = start + block
+    mask = mask_BTS[:, start:end, :end]
+    k_BJES_seen, v_BJSE_seen = k_BJES[..., :end], v_BJSE[:, :, :end]
+    parts.append(attend(q_BTHE[:, start:end], k_BJES_seen, v_BJSE_seen, mask))
+  return jnp.concatenate(parts, axis=1)
+
+
 class Attention(nnx.Module):
   """Projections, per-head norms of q and k, rotation."""
 
-  def __init__(self, config: TextConfig, rngs: nnx.Rngs, qk_gain: float):
+  def __init__(self, config: TextConfig, rngs: nnx.Rngs):
     width, size = config.width, config.head_dim
     self.q_proj = layers.linear((width, config.heads * size), rngs, False)
     self.k_proj = layers.linear((width, config.kv_heads * size), rngs, False)
     self.v_proj = layers.linear((width, config.kv_heads * size), rngs, False)
-    self.o_proj = layers.linear(
-      (config.heads * size, width), rngs, False, layers.residual_init(config.layers)
-    )
-    self.q_norm = layers.RMSNorm(size, config.rms_eps, rngs, qk_gain)
-    self.k_norm = layers.RMSNorm(size, config.rms_eps, rngs, qk_gain)
+    self.o_proj = layers.linear((config.heads * size, width), rngs, False)
+    self.q_norm = layers.RMSNorm(size, config.rms_eps)
+    self.k_norm = layers.RMSNorm(size, config.rms_eps)
     self.size = size
 
   def __call__(self, x_BTD: jax.Array, rope, attention: Callable) -> jax.Array:
     shape = (*x_BTD.shape[:2], -1, self.size)
-    q_BTHE = layers.rotate(self.q_norm(self.q_proj(x_BTD).reshape(shape)), *rope)
-    k_BTJE = layers.rotate(self.k_norm(self.k_proj(x_BTD).reshape(shape)), *rope)
-    v_BTJE = self.v_proj(x_BTD).reshape(shape)
-    return self.o_proj(attention(q_BTHE, k_BTJE, v_BTJE))
+    x_ND = layers.rows(x_BTD)
+    q_BTHE = layers.rotate(self.q_norm(self.q_proj(x_ND).reshape(shape)), *rope)
+    k_BTJE = layers.rotate(self.k_norm(self.k_proj(x_ND).reshape(shape)), *rope)
+    v_BTJE = self.v_proj(x_ND).reshape(shape)
+    out_BTF = attention(q_BTHE, k_BTJE, v_BTJE)
+    return self.o_proj(layers.rows(out_BTF)).reshape(x_BTD.shape)
 
 
 class Mlp(nnx.Module):
@@ -90,24 +109,21 @@ class Mlp(nnx.Module):
   def __init__(self, config: TextConfig, rngs: nnx.Rngs):
     self.gate_proj = layers.linear((config.width, config.mlp_width), rngs, False)
     self.up_proj = layers.linear((config.width, config.mlp_width), rngs, False)
-    self.down_proj = layers.linear(
-      (config.mlp_width, config.width),
-      rngs,
-      False,
-      layers.residual_init(config.layers),
-    )
+    self.down_proj = layers.linear((config.mlp_width, config.width), rngs, False)
 
   def __call__(self, x_BTD: jax.Array) -> jax.Array:
-    return self.down_proj(jax.nn.silu(self.gate_proj(x_BTD)) * self.up_proj(x_BTD))
+    x_ND = layers.rows(x_BTD)
+    y_ND = self.down_proj(jax.nn.silu(self.gate_proj(x_ND)) * self.up_proj(x_ND))
+    return y_ND.reshape(x_BTD.shape)
 
 
 class Layer(nnx.Module):
   """A pre-norm decoder layer."""
 
-  def __init__(self, config: TextConfig, rngs: nnx.Rngs, qk_gain: float):
-    self.input_layernorm = layers.RMSNorm(config.width, config.rms_eps, rngs)
-    self.self_attn = Attention(config, rngs, qk_gain)
-    self.post_attention_layernorm = layers.RMSNorm(config.width, config.rms_eps, rngs)
+  def __init__(self, config: TextConfig, rngs: nnx.Rngs):
+    self.input_layernorm = layers.RMSNorm(config.width, config.rms_eps)
+    self.self_attn = Attention(config, rngs)
+    self.post_attention_layernorm = layers.RMSNorm(config.width, config.rms_eps)
     self.mlp = Mlp(config, rngs)
 
   def __call__(self, x_BTD: jax.Array, rope, attention: Callable) -> jax.Array:
@@ -118,12 +134,10 @@ class Layer(nnx.Module):
 class TextModel(nnx.Module):
   """Embeddings, stacked layers, final norm."""
 
-  def __init__(self, config: TextConfig, rngs: nnx.Rngs, qk_gain: float):
-    self.embed_tokens = nnx.Embed(
-      config.vocab_size, config.width, embedding_init=layers.embed_init, rngs=rngs
-    )
-    self.layers = layers.stack(lambda r: Layer(config, r, qk_gain), config.layers, rngs)
-    self.norm = layers.RMSNorm(config.width, config.rms_eps, rngs)
+  def __init__(self, config: TextConfig, rngs: nnx.Rngs):
+    self.embed_tokens = layers.embedding(config.vocab_size, config.width, rngs)
+    self.layers = layers.stack(lambda r: Layer(config, r), config.layers, rngs)
+    self.norm = layers.RMSNorm(config.width, config.rms_eps)
     self.config = config
 
   def __call__(
@@ -145,7 +159,7 @@ class TextModel(nnx.Module):
 
     def attention(q_BTHE, k_BSJE, v_BSJE):
       k_BJES, v_BJSE = k_BSJE.transpose(0, 2, 3, 1), v_BSJE.swapaxes(1, 2)
-      return attend(q_BTHE, k_BJES, v_BJSE, mask_BTS)
+      return attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS)
 
     def layer(module, x_BTD, k):
       x_BTD = module(x_BTD, rope, attention)

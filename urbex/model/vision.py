@@ -50,15 +50,13 @@ class Attention(nnx.Module):
 
   def __init__(self, config: VisionConfig, rngs: nnx.Rngs):
     self.qkv = layers.linear((config.width, 3 * config.width), rngs, bias=True)
-    self.proj = layers.linear(
-      (config.width, config.width), rngs, True, layers.residual_init(config.layers)
-    )
+    self.proj = layers.linear((config.width, config.width), rngs, True)
     self.config = config
 
   def __call__(self, x_UPD: jax.Array, rope, valid_UP: jax.Array) -> jax.Array:
     config, (cos, sin) = self.config, rope
     count, patches, _ = x_UPD.shape
-    qkv = self.qkv(x_UPD).reshape(count, patches, 3, config.heads, config.head_dim)
+    qkv = self.qkv(layers.rows(x_UPD)).reshape(count, patches, 3, config.heads, config.head_dim)
     q, k, v_UPHE = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
     # The rotation is in fp32 whatever the dtype, as in the checkpoint's code.
     q_UPHE = layers.rotate(q.astype(jnp.float32), cos, sin).astype(x_UPD.dtype)
@@ -72,7 +70,7 @@ class Attention(nnx.Module):
     att_UHPS = jnp.where(valid_UP[:, None, None, :], att_UHPS, -1e30)
     att_UHPS = jax.nn.softmax(att_UHPS, axis=-1).astype(x_UPD.dtype)
     out_UPHE = jnp.einsum("UHPS,USHE->UPHE", att_UHPS, v_UPHE)
-    return self.proj(out_UPHE.reshape(x_UPD.shape))
+    return self.proj(out_UPHE.reshape(-1, x_UPD.shape[-1])).reshape(x_UPD.shape)
 
 
 class Mlp(nnx.Module):
@@ -80,12 +78,12 @@ class Mlp(nnx.Module):
 
   def __init__(self, config: VisionConfig, rngs: nnx.Rngs):
     self.linear_fc1 = layers.linear((config.width, config.mlp_width), rngs, True)
-    self.linear_fc2 = layers.linear(
-      (config.mlp_width, config.width), rngs, True, layers.residual_init(config.layers)
-    )
+    self.linear_fc2 = layers.linear((config.mlp_width, config.width), rngs, True)
 
   def __call__(self, x_UPD: jax.Array) -> jax.Array:
-    return self.linear_fc2(jax.nn.gelu(self.linear_fc1(x_UPD), approximate=True))
+    x_ND = layers.rows(x_UPD)
+    y_ND = self.linear_fc2(jax.nn.gelu(self.linear_fc1(x_ND), approximate=True))
+    return y_ND.reshape(x_UPD.shape)
 
 
 class Block(nnx.Module):
@@ -128,9 +126,7 @@ class VisionTower(nnx.Module):
 
   def __init__(self, config: VisionConfig, rngs: nnx.Rngs):
     self.patch_embed = PatchEmbed(config, rngs)
-    self.pos_embed = nnx.Embed(
-      config.position_side**2, config.width, embedding_init=layers.embed_init, rngs=rngs
-    )
+    self.pos_embed = layers.embedding(config.position_side**2, config.width, rngs)
     self.blocks = layers.stack(lambda r: Block(config, r), config.layers, rngs)
     self.merger = Merger(config, False, rngs)
     if config.deepstack:
