@@ -102,7 +102,7 @@ def test_other_settings_are_refused_with_the_difference(copy, capsys):
   ("word", "message"),
   [
     ("--config.city.osm=no/such.osm.pbf", "no/such.osm.pbf"),
-    ("--config.city.block_m=5", "5 m block"),
+    ("--config.city.block_m=5", "city.block_m"),
   ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, word, message, capsys):
