@@ -4,13 +4,11 @@ import pytest
 
 from urbex import launch
 from urbex.core.files import read_json, read_jsonl
-from urbex.loops.setup import ROOT
+from urbex.loops.setup import SHIPPED
 
 pytestmark = [
   pytest.mark.slow,
-  pytest.mark.skipif(
-    not (ROOT / "policies" / "tiny").is_dir(), reason="no policies/tiny here"
-  ),
+  pytest.mark.skipif(not (SHIPPED / "tiny").is_dir(), reason="no shipped policy here"),
 ]
 
 

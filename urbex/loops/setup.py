@@ -15,7 +15,8 @@ from urbex.scene.store import Scene, open_scenes
 
 T = TypeVar("T")
 
-ROOT = Path(__file__).resolve().parents[2]
+# Policies that come with the package.
+SHIPPED = Path(__file__).resolve().parents[1] / "policies"
 
 
 def section(config: ConfigDict, name: str, kind: type[T]) -> T:
@@ -35,7 +36,7 @@ def find_policy(name: str) -> Path:
   Raises:
     UserError: neither is there.
   """
-  for folder in (Path(name), ROOT / "policies" / name):
+  for folder in (Path(name), SHIPPED / name):
     if (folder / "config.json").is_file():
       return folder
   raise UserError(

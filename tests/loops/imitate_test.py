@@ -1,0 +1,92 @@
+"""Demonstrations: what is written, under which names, and that it is learnt."""
+
+import numpy as np
+import pytest
+
+from tests.support.loop_policy import ENV
+from urbex.core.seeds import generator
+from urbex.loops.imitate import Demonstrator, ImitateSettings, ImitateTask, NameMaker
+from urbex.loops.policy import Policy
+from urbex.loops.state import Optimisation, init_state, make_optimizer
+from urbex.rollout.trajectory import Limits
+
+LIMITS = Limits(max_tokens=2048, max_images=4, max_turn_tokens=256)
+
+
+@pytest.fixture(scope="module")
+def policy(policy_folder):
+  return Policy.from_folder(policy_folder)
+
+
+def demonstrator(policy, scenes, **settings):
+  how = ImitateSettings(**{"batch": 4, "scenes": 1, **settings})
+  return Demonstrator(policy, list(scenes.values()), ENV, LIMITS, how, seed=0)
+
+
+def test_names_are_made_of_real_words_and_letters():
+  maker = NameMaker(["Hotel Kämp", "Old Mill"])
+  names = [maker.make(generator(0, k)) for k in range(200)]
+  words = {w for name in names for w in name.split()}
+  assert {"Hotel", "Kämp", "Old", "Mill"} <= words
+  assert len(words - {"Hotel", "Kämp", "Old", "Mill"}) > 20
+  assert {len(name.split()) for name in names} == {1, 2, 3}
+
+
+def test_only_training_queries_are_shown(policy, scenes):
+  made = demonstrator(policy, scenes).episodes(0)
+  assert {one.facts.scene_id for one in made} == {"alpha"}
+
+
+def test_episodes_are_the_experts_and_answer_well(policy, scenes):
+  for one in demonstrator(policy, scenes, renamed=0.0).episodes(1):
+    tools = [turn.tool for turn in one.facts.turns]
+    assert tools[:2] == ["landmark_query", "zoom_in"]
+    assert tools[-1] == "answer"
+    assert all(turn.valid for turn in one.facts.turns)
+    assert one.facts.answer_box is not None
+    assert one.policy_T.any()
+    assert not one.policy_T[0]
+
+
+def test_a_made_up_name_replaces_the_real_one_everywhere(policy, scenes):
+  real = {n for s in scenes.values() for q in s.queries for n in q.landmark_names}
+  for one in demonstrator(policy, scenes, renamed=1.0).episodes(2):
+    whole = policy.tokenizer.decode(one.ids_T)
+    assert not any(name in whole for name in real)
+    name = one.texts[0].split('"name": "')[2].split('"')[0]
+    # Asked for, looked up, and named by the reply.
+    assert whole.count(name) >= 3
+
+
+def test_first_turns_copy_the_name_of_the_query(policy, scenes):
+  for one in demonstrator(policy, scenes).first_turns(0):
+    text = policy.tokenizer.decode(one.ids_T)
+    name = one.texts[0].split('"name": "')[2].split('"')[0]
+    assert f"{name}<|im_end|>" in text.split("Find: ")[1]
+    assert not one.images
+
+
+def test_batches_are_functions_of_the_step(policy, scenes):
+  one, two = demonstrator(policy, scenes), demonstrator(policy, scenes)
+  two.episodes(0)
+  for a, b in zip(one.episodes(5), two.episodes(5)):
+    assert (a.ids_T == b.ids_T).all()
+  assert any(
+    len(a.ids_T) != len(b.ids_T) or (a.ids_T != b.ids_T).any()
+    for a, b in zip(one.episodes(6), two.episodes(5))
+  )
+
+
+def test_one_batch_is_learnt_by_heart(policy, scenes):
+  task = ImitateTask(policy, demonstrator(policy, scenes).episodes, probes=1)
+  optimizer = make_optimizer(Optimisation(lr=3e-3))
+  state, batch = init_state(policy.params, optimizer, 0), task.batch(0)
+  step, losses = task.make_step(optimizer), []
+  for _ in range(12):
+    state, stats = step(state, batch)
+    losses.append(float(stats["loss"]))
+  assert np.isfinite(losses).all()
+  assert losses[-1] < 0.6 * losses[0]
+  turns = [float(stats[f"sum/nll/turn{k}"]) for k in range(4)]
+  count = sum(float(stats[f"count/turn{k}"]) for k in range(4))
+  assert sum(turns) / count == pytest.approx(losses[-1], rel=1e-5)
