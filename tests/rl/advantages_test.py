@@ -55,8 +55,9 @@ def test_equals_other_trainers(epsilon, name):
 @pytest.mark.parametrize("value", [0.1, 1 / 3, -0.35, 1e6 + 0.1])
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 64])
 def test_constant_groups_are_exactly_zero(scale, value, size):
-  got = advantages(np.full((2, size), value), scale=scale, floor=0.0, epsilon=1e-6)
-  assert np.array_equal(got, np.zeros((2, size)))
+  for epsilon in (1e-6, 0.0):
+    got = advantages(np.full((2, size), value), scale=scale, floor=0.0, epsilon=epsilon)
+    assert np.array_equal(got, np.zeros((2, size)))
 
 
 def test_a_nearly_constant_group_is_not_amplified():

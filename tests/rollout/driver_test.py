@@ -6,7 +6,7 @@ import functools
 import jax
 import numpy as np
 
-from tests.support.rollout_policy import ENV, encoder, small_policy
+from tests.support.rollout_policy import ENV, encoder, observation, small_policy
 from tests.support.scenes import build_tiny_scene
 from tests.support.scripted_pool import ScriptedPool, query
 from urbex.env.facts import StopReason
@@ -134,6 +134,20 @@ def test_a_shared_prompt_equals_one_read_alone():
   same(play(jobs()[5:6])[0], made[5:6])
   (prefill,) = [p for p in report.programs if p[0] == "prefill"]
   assert prefill[2] == 4  # four prompts for sixteen episodes
+
+
+class SameWords(ScriptedPool):
+  """Asks every question in the same words, over a picture of its own."""
+
+  def reset(self, slot, asked, seed=0):
+    super().reset(slot, asked, seed)
+    self.collect([slot])
+    self._put(slot, observation("Find: the car", int(asked.id)), None)
+
+
+def test_equal_words_over_other_pictures_are_another_prompt():
+  made, _ = play(jobs(2, 1), SameWords())
+  same(play(jobs(2, 1)[1:], SameWords())[0], made[1:])
 
 
 def test_another_step_or_seed_draws_other_tokens():
