@@ -56,7 +56,9 @@ class Attention(nnx.Module):
   def __call__(self, x_UPD: jax.Array, rope, valid_UP: jax.Array) -> jax.Array:
     config, (cos, sin) = self.config, rope
     count, patches, _ = x_UPD.shape
-    qkv = self.qkv(layers.rows(x_UPD)).reshape(count, patches, 3, config.heads, config.head_dim)
+    qkv = self.qkv(layers.rows(x_UPD)).reshape(
+      count, patches, 3, config.heads, config.head_dim
+    )
     q, k, v_UPHE = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
     # The rotation is in fp32 whatever the dtype, as in the checkpoint's code.
     q_UPHE = layers.rotate(q.astype(jnp.float32), cos, sin).astype(x_UPD.dtype)
