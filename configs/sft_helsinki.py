@@ -16,7 +16,7 @@ def _stage(steps: int, lr: float, tower: float = 1.0) -> Stage:
     lr=lr,
     schedule="linear",
     steps=steps,
-    warmup=100,
+    warmup=50,
     decay_from=0.5,
     weight_decay=0.02,
     b2=0.98,
@@ -27,16 +27,16 @@ def _stage(steps: int, lr: float, tower: float = 1.0) -> Stage:
 def get_config() -> ConfigDict:
   config = base("city")
   config.steps = ("city", "practice", "sft", "baselines", "eval", "report")
-  config.practice = {"data": "data/helsinki_practice", "worlds": 5}
+  config.practice = {"data": "data/helsinki_practice", "worlds": 4}
   policy = base("grpo_helsinki")
   for name in ("model", "env", "reward", "rollout", "eval"):
     config[name] = policy[name]
   config.update(
     sections(
       sft=SftSettings(
-        perceive=_stage(6000, 1.5e-3),
-        copy=_stage(1000, 1.5e-3),
-        imitate=_stage(3000, 1.0e-3, tower=0.3),
+        perceive=_stage(4500, 1.5e-3),
+        copy=_stage(300, 1.5e-3),
+        imitate=_stage(1100, 1.0e-3, tower=0.3),
         copies=ImitateSettings(batch=64),
         episodes=ImitateSettings(batch=32),
         limits=Limits(max_tokens=512, max_images=9, max_turn_tokens=64),

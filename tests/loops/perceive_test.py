@@ -1,6 +1,7 @@
 """The tower's own stage: batches, learning, and that language stays as it was."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -35,7 +36,8 @@ def test_a_batch_is_a_function_of_its_step(task):
 def test_the_tower_and_the_head_learn_one_batch(task):
   optimizer = make_optimizer(Optimisation(lr=3e-3))
   first = jax.tree.map(np.array, task.init())
-  state, batch = init_state(task.init(), optimizer, 0), task.batch(0)
+  params = jax.tree.map(jnp.copy, task.init())  # a step donates its state
+  state, batch = init_state(params, optimizer, 0), task.batch(0)
   step, losses = task.make_step(optimizer), []
   for _ in range(15):
     state, stats = step(state, batch)
