@@ -33,6 +33,8 @@ def probe(config, run):
     raise UserError("city.pbf: no such file")
   if config.osm == "full":
     raise OSError(28, "No space left on device", "runs/x/metrics.jsonl")
+  if config.osm == "locked":
+    raise PermissionError(13, "Permission denied", "runs/x/metrics.jsonl")
 
 
 @pytest.fixture
@@ -149,6 +151,7 @@ def test_another_config_in_the_same_folder_is_refused(config_file, capsys):
     ("interrupt", 130, "interrupted", "interrupted; the same command continues"),
     ("missing", 2, "failed", "city.pbf: no such file"),
     ("full", 2, "failed", "runs/x/metrics.jsonl: no space left on the device"),
+    ("locked", 2, "failed", "runs/x/metrics.jsonl: permission denied"),
   ],
 )
 def test_an_early_end_is_one_line_and_a_rerun_continues(
@@ -161,6 +164,23 @@ def test_an_early_end_is_one_line_and_a_rerun_continues(
   assert read_json(folder / "manifest.json")["status"] == status
   assert run(config_file, word) == code
   assert len(calls) == 2
+
+
+def test_a_python_file_that_is_no_config_is_named(tmp_path, capsys):
+  path = tmp_path / "other.py"
+  path.write_text("steps = ()")
+  assert launch.main([f"--config={path}"]) == 2
+  assert "no config (it has no get_config)" in capsys.readouterr().err
+
+
+def test_debug_is_known_before_a_config_imports_jax(config_file, monkeypatch):
+  monkeypatch.setenv("JAX_DEBUG_NANS", "0")
+  text = CONFIG.replace(
+    "def get_config():",
+    "import os\nassert os.environ['JAX_DEBUG_NANS'] == '1'\n\ndef get_config():",
+  )
+  Path(config_file).write_text(text)
+  assert run(config_file, "--debug") == 0
 
 
 def test_our_own_bug_keeps_its_traceback(config_file, monkeypatch):

@@ -66,7 +66,11 @@ def _build(path: Path, argument: str | None) -> ConfigDict:
   spec = importlib.util.spec_from_file_location(f"urbex_config_{path.stem}", path)
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
-  get_config = module.get_config
+  get_config = getattr(module, "get_config", None)
+  if get_config is None:
+    raise UserError(
+      f"--config={path}: no config (it has no get_config); --config=list shows some"
+    )
   takes_argument = bool(inspect.signature(get_config).parameters)
   if argument is not None and not takes_argument:
     raise UserError(f"--config={path.stem}:{argument}: this config takes no argument")

@@ -40,6 +40,15 @@ STEPS = {
   "report": "urbex.report.step:report",
 }
 
+# What a machine refuses, in words: bad luck or bad permissions, never our own bug.
+REFUSALS = {
+  errno.ENOSPC: "no space left on the device; free some space",
+  errno.EDQUOT: "the disk quota is used up; free some space",
+  errno.EACCES: "permission denied; make it writable or choose another folder",
+  errno.EPERM: "permission denied; make it writable or choose another folder",
+  errno.EROFS: "read-only file system; make it writable or choose another folder",
+}
+
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
 FOLDERLESS = frozenset({"list", "city", "report"})
@@ -101,10 +110,11 @@ def launch(argv: Sequence[str]) -> None:
     return
   if own.config is None:
     raise UserError("--config=NAME is missing; --config=list shows the names")
-  name, config = config_files.load(own.config, overrides)
   if own.debug:
     logging.set_verbosity(logging.DEBUG)
+    # Before any config is loaded: jax reads it when it is imported, and configs do.
     os.environ["JAX_DEBUG_NANS"] = "1"
+  name, config = config_files.load(own.config, overrides)
   for step in config.steps:
     if step not in STEPS:
       _load_step(step)
@@ -138,11 +148,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("urbex: interrupted; the same command continues", file=sys.stderr)
     return 130
   except OSError as error:
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno not in REFUSALS or "--debug" in argv:
       raise
     print(
-      f"urbex: {error.filename or 'a file'}: no space left on the device; free some "
-      "space and run the same command again",
+      f"urbex: {error.filename or 'a file'}: {REFUSALS[error.errno]} "
+      "and run the same command again",
       file=sys.stderr,
     )
     return 2

@@ -1,6 +1,7 @@
 """Loose mappings become frozen dataclasses, or one clear error."""
 
 import dataclasses
+from typing import Literal
 
 import pytest
 
@@ -19,6 +20,7 @@ class Outer:
   size_px: tuple[int, int] = (4, 4)
   tools: tuple[str, ...] = ()
   osm: str | None = None
+  scale: Literal["std", "none"] = "std"
   inner: Inner = dataclasses.field(default_factory=Inner)
 
 
@@ -27,7 +29,7 @@ def test_builds_nested_tuples_and_optionals():
     Outer,
     {"steps": 3, "size_px": [5, 6], "tools": ["a", "b"], "inner": {"rate": 1}},
   )
-  assert built == Outer(3, (5, 6), ("a", "b"), None, Inner(1.0))
+  assert built == Outer(3, (5, 6), ("a", "b"), None, "std", Inner(1.0))
   assert isinstance(built.inner.rate, float)
 
 
@@ -41,6 +43,7 @@ def test_builds_nested_tuples_and_optionals():
     ({"steps": 3, "size_px": [1]}, ["config.size_px", "2 values", "found 1"]),
     ({"steps": 3, "inner": {"rte": 1.0}}, ["config.inner.rte", "'rate'"]),
     ({"steps": 3, "osm": 5}, ["config.osm", "str", "5"]),
+    ({"steps": 3, "scale": "sdt"}, ["config.scale", "'std', 'none'", "'sdt'"]),
   ],
 )
 def test_refuses_with_names_and_values(values, words):

@@ -25,6 +25,10 @@ def _coerce(value: Any, wanted: Any, where: str) -> Any:
       return None
     wanted = next(a for a in args if a is not type(None))
     return _coerce(value, wanted, where)
+  if origin is typing.Literal:
+    if value not in args:
+      raise UserError(f"{where}: want one of {args}, found {value!r}")
+    return value
   if dataclasses.is_dataclass(wanted) and isinstance(value, Mapping):
     return from_mapping(wanted, value, where)
   if origin is tuple:
@@ -49,8 +53,8 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], where: str = "config"
   """Builds the frozen dataclass `kind` from `values`, checking names and types.
 
   Args:
-    kind: a dataclass whose annotations are plain types, tuples, optionals or
-      other such dataclasses.
+    kind: a dataclass whose annotations are plain types, tuples, optionals,
+      literals or other such dataclasses.
     values: field name to value; absent fields keep their defaults.
     where: dotted prefix for messages.
 
