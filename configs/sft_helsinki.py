@@ -1,10 +1,11 @@
-"""Makes the shipped tiny policy from nothing: to see, to copy, to act (90 minutes)."""
+"""Makes the shipped tiny policy from nothing: see, copy, look, act (90 minutes)."""
 
 from ml_collections import ConfigDict
 
 from urbex.config_files import base, sections
 from urbex.loops.fit import FitSettings
 from urbex.loops.imitate import ImitateSettings
+from urbex.loops.look import LookSettings
 from urbex.loops.sft import SftSettings, Stage
 from urbex.loops.state import Optimisation
 from urbex.rollout.trajectory import Limits
@@ -36,8 +37,10 @@ def get_config() -> ConfigDict:
       sft=SftSettings(
         perceive=_stage(4500, 1.5e-3),
         copy=_stage(300, 1.5e-3),
-        imitate=_stage(1100, 1.0e-3, tower=0.3),
+        look=_stage(800, 1.5e-3, tower=0.3),
+        imitate=_stage(500, 1.0e-3, tower=0.3),
         copies=ImitateSettings(batch=64),
+        questions=LookSettings(batch=32, questions=5),
         episodes=ImitateSettings(batch=32),
         limits=Limits(max_tokens=512, max_images=9, max_turn_tokens=64),
       )

@@ -25,7 +25,8 @@ MAY_IMPORT = {
   "rollout": {"core", "env", "model", "data.records"},
   "rl": CORE,
   "baselines": {"core", "geo", "scene", "env", "model", "rollout", "data.records"},
-  "loops": {*BELOW_LOOPS, "data.records"},
+  # The words of expressions too: a warm start asks about what it shows.
+  "loops": {*BELOW_LOOPS, "data.records", "data.expressions"},
   "report": CORE,
   # The launcher: what reads the command line, and the steps that join packages which
   # do not know each other.

@@ -50,10 +50,12 @@ def test_an_object_whose_centre_is_outside_is_background():
 def test_cells_follow_the_towers_token_order():
   # Feature channel 0 holds the token's number; its four cells read one output each.
   feature_UMD = jnp.zeros((1, 4, 8)).at[0, :, 0].set(jnp.array([1.0, 2.0, 3.0, 4.0]))
+  size = dense.init_head(jax.random.key(0), 8, 2, 1, 1)["bias"].size // 4
+  first_4 = jnp.arange(4) * size
   head = {
     "hidden": 10 * jnp.eye(8),
-    "out": jnp.zeros((8, 4 * 7)).at[0, jnp.arange(4) * 7].set(1.0),
-    "bias": jnp.zeros(28).at[jnp.arange(4) * 7].set(jnp.array([0.1, 0.2, 0.3, 0.4])),
+    "out": jnp.zeros((8, 4 * size)).at[0, first_4].set(1.0),
+    "bias": jnp.zeros(4 * size).at[first_4].set(jnp.array([0.1, 0.2, 0.3, 0.4])),
   }
   output = dense.predict(head, feature_UMD, (4, 4), 2, classes=1)
   place_YX = np.round(np.asarray(output.class_UYXK[0, :, :, 0]), 2)
@@ -70,10 +72,14 @@ def test_box_iou_by_hand():
 
 def perfect(targets, classes, colours):
   """An output that says exactly what the targets say."""
+  value_UYX4 = np.clip(np.round(targets.box_UYX4 * 1000), 0, 999).astype(int)
+  written = [[f"{v:03d}"[:2] for v in box] for box in value_UYX4.reshape(-1, 4)]
+  digit_N8 = np.array([[int(d) for v in box for d in v] for box in written])
   return dense.DenseOutput(
     20.0 * jax.nn.one_hot(targets.class_UYX, classes + 1),
     20.0 * jax.nn.one_hot(np.maximum(targets.colour_UYX, 0), colours),
     jnp.asarray(targets.box_UYX4),
+    20.0 * jax.nn.one_hot(digit_N8, 10).reshape(*targets.class_UYX.shape, -1),
   )
 
 
@@ -91,6 +97,19 @@ def test_loss_vanishes_for_the_truth_and_counts_what_is_right():
   assert float(worse) > 0.5
   assert float(stats["sum/iou/1"]) == 0.0
   assert float(stats["sum/iou/0"]) < 1.0
+
+
+def test_digits_are_the_first_two_of_each_coordinate():
+  box = (0.071, 0.25, 0.998, 1.0)  # written 71, 250, 998 and 1000 (as 999)
+  targets = dense.assign([one([box])], 4, 4)
+  output = perfect(targets, classes=1, colours=1)
+  _, right = dense.loss(output, targets)
+  assert float(right["digit"]) == pytest.approx(0.0, abs=1e-4)
+  swapped = output.digit_UYXK.reshape(1, 4, 4, 4, 2, 10)[..., ::-1, :]
+  wrong = output._replace(digit_UYXK=swapped.reshape(output.digit_UYXK.shape))
+  _, wrong = dense.loss(wrong, targets)
+  # 0|7, 2|5 swapped are wrong in both places; 99 and 99 read the same.
+  assert float(wrong["digit"]) == pytest.approx(20.0 * 4 / 8, rel=0.01)
 
 
 def test_an_image_without_objects_gives_finite_gradients():

@@ -1,9 +1,11 @@
 """A throwaway detection head that teaches the vision tower to see small things.
 
 Every patch cell of an image says what it lies on (a class or nothing), of what
-colour, and where that object's box ends. The head is trained on top of the features
+colour, where that object's box ends, and the first two digits of each coordinate as
+the language model will have to write them. The head is trained on top of the features
 the language model will read, then dropped; the tower keeps what it learnt. This is
-FCOS (Tian et al., 2019) with one level and hard assignment.
+FCOS (Tian et al., 2019) with one level and hard assignment; the digits are ours: with
+offsets from the cell alone, nothing makes the tower say where a cell is.
 """
 
 import dataclasses
@@ -88,9 +90,13 @@ def assign(objects: list[Labelled], height: int, width: int) -> DenseTargets:
   return targets
 
 
+# Hundreds and tens of a coordinate from 0 to 999.
+DIGITS = 2
+
+
 def init_head(key: jax.Array, width: int, merge: int, classes: int, colours: int):
   """Returns the head's parameters: one hidden layer, `merge`² cells a token."""
-  outputs = merge * merge * (1 + classes + colours + 4)
+  outputs = merge * merge * (1 + classes + colours + 4 + 4 * DIGITS * 10)
   one, two = jax.random.split(key)
   return {
     "hidden": jax.random.normal(one, (width, width)) * width**-0.5,
@@ -100,11 +106,15 @@ def init_head(key: jax.Array, width: int, merge: int, classes: int, colours: int
 
 
 class DenseOutput(NamedTuple):
-  """Per cell: class logits (background first), colour logits, box fractions."""
+  """Per cell: class logits (background first), colour logits, box fractions, digits.
+
+  digit_UYXK: logits of 10 digits, for each of 2 places of each of 4 coordinates.
+  """
 
   class_UYXK: jax.Array
   colour_UYXK: jax.Array
   box_UYX4: jax.Array
+  digit_UYXK: jax.Array
 
 
 def predict(
@@ -125,8 +135,9 @@ def predict(
   count = len(feature_UMD)
   out = out.reshape(count, height // merge, width // merge, merge, merge, -1)
   out_UYXK = out.transpose(0, 1, 3, 2, 4, 5).reshape(count, height, width, -1)
-  class_UYXK, colour_UYXK, raw_UYX4 = jnp.split(
-    out_UYXK, [1 + classes, out_UYXK.shape[-1] - 4], axis=-1
+  last = out_UYXK.shape[-1] - 4 * DIGITS * 10
+  class_UYXK, colour_UYXK, raw_UYX4, digit_UYXK = jnp.split(
+    out_UYXK, [1 + classes, last - 4, last], axis=-1
   )
   centre_YX2 = jnp.stack(
     jnp.meshgrid(
@@ -137,7 +148,10 @@ def predict(
   middle = centre_YX2[None] + 0.1 * raw_UYX4[..., :2]
   half = 0.05 * jnp.exp(jnp.clip(raw_UYX4[..., 2:], -4, 4))
   return DenseOutput(
-    class_UYXK, colour_UYXK, jnp.concatenate([middle - half, middle + half], -1)
+    class_UYXK,
+    colour_UYXK,
+    jnp.concatenate([middle - half, middle + half], -1),
+    digit_UYXK,
   )
 
 
@@ -154,7 +168,7 @@ def loss(output: DenseOutput, targets: DenseTargets) -> tuple[jax.Array, dict]:
   """Returns the training loss, and scores at the cells that hold a centre.
 
   The loss is focal class entropy (γ = 2) plus, on object cells, colour entropy, an
-  IoU term and an L1 term scaled by the object's size.
+  IoU term, an L1 term scaled by the object's size, and the entropy of the digits.
   """
   positive_UYX = targets.class_UYX > 0
   count = jnp.maximum(targets.weight_UYX.sum(), 1.0)
@@ -177,6 +191,8 @@ def loss(output: DenseOutput, targets: DenseTargets) -> tuple[jax.Array, dict]:
   apart_UYX = jnp.minimum(apart_UYX4 / jnp.maximum(size_UYX4, 0.01), 4.0).mean(-1)
   box_loss = ((1 - iou_UYX + apart_UYX) * targets.weight_UYX).sum() / count
 
+  digit_loss = (_digit_loss(output, targets) * targets.weight_UYX).sum() / count
+
   said_UYX = output.class_UYXK.argmax(-1)
   hit_UYX = said_UYX == targets.class_UYX
   scores = {}
@@ -191,5 +207,22 @@ def loss(output: DenseOutput, targets: DenseTargets) -> tuple[jax.Array, dict]:
   scores["sum/hit/colour"] = (
     (output.colour_UYXK.argmax(-1) == targets.colour_UYX) & coloured_UYX
   ).sum()
-  parts = {"class": class_loss, "colour": colour_loss, "box": box_loss}
-  return class_loss + 0.3 * colour_loss + box_loss, scores | parts
+  parts = {
+    "class": class_loss,
+    "colour": colour_loss,
+    "box": box_loss,
+    "digit": digit_loss,
+  }
+  total = class_loss + 0.3 * colour_loss + box_loss + 0.5 * digit_loss
+  return total, scores | parts
+
+
+def _digit_loss(output: DenseOutput, targets: DenseTargets) -> jax.Array:
+  """Returns the mean entropy of a cell's eight digits [U, Y, X], in nats."""
+  cells = targets.class_UYX.shape
+  value_UYX4 = jnp.clip(jnp.round(targets.box_UYX4 * 1000), 0, 999).astype(jnp.int32)
+  true_UYX4P = jnp.stack([value_UYX4 // 100, value_UYX4 // 10 % 10], axis=-1)
+  logit_UYX4PK = output.digit_UYXK.reshape(*cells, 4, DIGITS, 10)
+  log_UYX4PK = jax.nn.log_softmax(logit_UYX4PK)
+  right = jnp.take_along_axis(log_UYX4PK, true_UYX4P[..., None], axis=-1)
+  return -right[..., 0].mean((-1, -2))

@@ -1,7 +1,8 @@
-"""The step `sft`: a warm start from nothing, in three stages that each resume.
+"""The step `sft`: a warm start from nothing, in four stages that each resume.
 
-perceive (the tower alone, dense detection) → copy (text alone, names) → imitate (the
-scripted expert's whole episodes). Every stage draws from practice worlds: other
+perceive (the tower alone, dense detection) → copy (text alone, names) → look (many
+questions about one view) → imitate (the scripted expert's whole episodes). Every
+stage draws from practice worlds: other
 looks of the training blocks, so nothing held out is ever shown.
 """
 
@@ -20,6 +21,7 @@ from urbex.loops.checkpoints import CheckpointStore
 from urbex.loops.fit import FitSettings, fit
 from urbex.loops.imitate import Demonstrator, ImitateSettings, ImitateTask
 from urbex.loops.log import MetricLog
+from urbex.loops.look import Examiner, LookSettings
 from urbex.loops.perceive import PerceiveSettings, PerceiveTask, colours_of
 from urbex.loops.policy import Policy
 from urbex.loops.setup import World, section
@@ -50,19 +52,21 @@ class SftSettings:
 
   Attributes:
     vocab_size: of the tokenizer that is made.
-    perceive, copy, imitate: the stages, in order.
+    perceive, copy, look, imitate: the stages, in order.
     windows: what the tower is shown.
-    copies, episodes: batches of the other stages.
+    copies, questions, episodes: batches of the other stages.
     limits: of a trajectory.
     probe: batches of held-out windows that score the tower.
   """
 
   perceive: Stage
   copy: Stage
+  look: Stage
   imitate: Stage
   vocab_size: int = 768
   windows: PerceiveSettings = dataclasses.field(default_factory=PerceiveSettings)
   copies: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
+  questions: LookSettings = dataclasses.field(default_factory=LookSettings)
   episodes: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
   limits: Limits = dataclasses.field(default_factory=Limits)
   probe: int = 32
@@ -120,8 +124,12 @@ def train(config: ConfigDict, run: Run) -> None:
       policy, practice, world.env, settings.limits, batch, config.seed
     )
 
+  examiner = Examiner(
+    policy, practice, world.env, settings.limits, settings.questions, config.seed
+  )
   for name, make in (
     ("copy", demonstrate(settings.copies).first_turns),
+    ("look", examiner.views),
     ("imitate", demonstrate(settings.episodes).episodes),
   ):
     task = ImitateTask(policy, make)
