@@ -14,7 +14,7 @@ START, END = "<!-- file tree: start -->", "<!-- file tree: end -->"
 FOLDERS = ("configs", "launch", "urbex")
 OTHERS = {
   "tests/": "mirrors urbex/; support/ has builders, bench/ side-by-side benchmarks",
-  "policies/": "shipped policies: Hugging Face folders",
+  "urbex/policies/": "shipped policies: Hugging Face folders",
   ".ci/run": "lint, then every test, with PyTorch and real files",
   "conftest.py": "what a test run needs, and what it skips on this machine",
   "setup.py": "packages and extras; launch/constraints.txt pins them",
