@@ -58,3 +58,10 @@ def test_bad_json_line_is_named(tmp_path, text):
 def test_missing_file_is_one_line(tmp_path):
   with pytest.raises(UserError, match="no such file"):
     files.read_json(tmp_path / "none.json")
+
+
+def test_bytes_that_are_no_text_are_one_line(tmp_path):
+  path = tmp_path / "rows.jsonl"
+  path.write_bytes(b"\xff{}")
+  with pytest.raises(UserError, match=r"rows\.jsonl: not valid JSON lines"):
+    files.read_jsonl(path)

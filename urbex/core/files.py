@@ -82,13 +82,16 @@ def read_jsonl(path: str | os.PathLike) -> list[dict]:
   """Reads one JSON object a line.
 
   Raises:
-    UserError: the file is missing, or a line is not a JSON object (named by number).
+    UserError: the file is missing or no text, or a line is not a JSON object (named
+      by number).
   """
   path = Path(path)
   try:
     lines = path.read_text(encoding="utf-8").splitlines()
   except FileNotFoundError as error:
     raise UserError(f"{path}: no such file") from error
+  except UnicodeDecodeError as error:
+    raise UserError(f"{path}: not valid JSON lines: {error}") from error
   rows = []
   for number, line in enumerate(lines, start=1):
     try:
