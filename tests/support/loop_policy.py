@@ -8,16 +8,16 @@ import numpy as np
 
 from urbex.baselines.expert import Expert
 from urbex.core import files, seeds
+from urbex.core.types import Params
 from urbex.data.records import Query
 from urbex.env import prompt
 from urbex.env.episode import Episode
 from urbex.env.settings import EnvSettings
 from urbex.loops import tiny, vocabulary
 from urbex.loops.policy import Policy
-from urbex.model.checkpoint import save_folder
+from urbex.model.checkpoint import save_folder, shapes
 from urbex.model.config import ModelConfig
 from urbex.model.preprocess import Preprocessor
-from urbex.model.qwen3_vl import init_params
 from urbex.model.tiny import tiny_config
 from urbex.rollout.encoder import Encoder
 from urbex.rollout.trajectory import Limits, Trajectory, TrajectoryBuilder
@@ -58,10 +58,22 @@ def write_small_policy(folder: Path, seed: int = 0) -> Path:
   files.write_json(source / "preprocessor_config.json", preprocessor.to_dict())
   files.write_json(source / "config.json", values)
   config = ModelConfig.from_dict(values)
-  save_folder(
-    init_params(config, jax.random.key(seed)), config, folder, copy_from=source
-  )
+  save_folder(draw_params(config, seed), config, folder, copy_from=source)
   return folder
+
+
+def draw_params(config: ModelConfig, seed: int) -> Params:
+  """Draws weights with numpy: compiling the model's own draw takes seconds."""
+  rng = np.random.default_rng(seed)
+
+  def draw(path, leaf):
+    name = jax.tree_util.keystr(path)
+    if "scale" in name:
+      return np.ones(leaf.shape, np.float32)
+    spread = 0.0 if "bias" in name else leaf.shape[-1] ** -0.5
+    return rng.normal(0, spread, leaf.shape).astype(np.float32)
+
+  return jax.tree_util.tree_map_with_path(draw, shapes(config))
 
 
 def demonstrate(

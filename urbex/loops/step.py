@@ -4,12 +4,14 @@ import dataclasses
 import resource
 import sys
 import time
+import typing
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from urbex.core.errors import UserError
 from urbex.core.types import Params
 from urbex.data.records import Query
 from urbex.env.pool import EnvPool
@@ -27,6 +29,8 @@ from urbex.rl.statistics import group_statistics
 from urbex.rollout.driver import RolloutReport, RolloutSettings, rollout
 from urbex.rollout.encoder import Encoder
 from urbex.rollout.trajectory import Job, Trajectory
+
+SCALES = typing.get_args(Scale)
 
 # What the log has of metrics.METRICS beside the rewards' own statistics.
 LOGGED = (
@@ -46,6 +50,10 @@ class AdvantageSettings:
   ddof: int = 1
   epsilon: float = 1e-6
   floor: float = 0.1
+
+  def __post_init__(self):
+    if self.scale not in SCALES:
+      raise UserError(f"advantage.scale: want one of {SCALES}, found {self.scale!r}")
 
 
 @dataclasses.dataclass(frozen=True)
