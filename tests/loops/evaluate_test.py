@@ -5,6 +5,7 @@ import pytest
 from tests.support.loop_policy import ENV
 from urbex.core import files
 from urbex.core.errors import UserError
+from urbex.core.replay import read_replay
 from urbex.core.run import Run
 from urbex.loops import evaluate, queries
 from urbex.loops.players import baseline_player
@@ -45,6 +46,17 @@ def test_expert_bounds_random_and_both_are_written(world, run):
   assert expert["split_hash"] == random["split_hash"]
   assert set(expert["by_category"]) == {"Building", "Car", "Ground", "Parking"}
   assert len(list(run.replays.glob("*.json"))) == 4
+
+
+def test_a_policy_named_by_its_path_keeps_its_replays_in_the_run(world, run, tmp_path):
+  player = baseline_player("expert", world.scenes, world.env)
+  player.name = f"{tmp_path}/policy, greedy"
+  settings = evaluate.EvalSettings(splits=("no",), replays=1)
+  evaluate.evaluate_splits(player, world, settings, run, "")
+  (kept,) = run.replays.glob("*.json")
+  assert "policy-greedy-no-beta-" in kept.name
+  assert read_replay(kept).policy == player.name
+  assert not list(tmp_path.glob("*.json"))
 
 
 def test_equal_seeds_write_equal_rows(world, run):
@@ -103,7 +115,9 @@ def test_questions_depend_on_seed_and_step_alone(scenes):
   assert len(queries.draw(every[:2], 0, 0, 5)) == 5
 
 
-@pytest.mark.parametrize("bad", [{"splits": ("test",)}, {"modes": ("beam",)}])
+@pytest.mark.parametrize(
+  "bad", [{"splits": ("test",)}, {"modes": ("beam",)}, {"samples": 0}, {"limit": -1}]
+)
 def test_bad_settings_are_refused(bad):
   with pytest.raises(UserError):
     evaluate.EvalSettings(**bad)

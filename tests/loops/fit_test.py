@@ -82,14 +82,17 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
   assert [row["step"] for row in logged(tmp_path / "parts")] == [2, 3, 4, 6]
 
 
-def test_ctrl_c_saves_the_step_in_flight(tmp_path):
+@pytest.mark.parametrize("steps", [10, 4])
+def test_ctrl_c_saves_the_step_in_flight(tmp_path, steps):
+  """In the last step too: what follows a stage must not swallow the wish to stop."""
+
   def interrupted(state, batch):
     if batch == 3:
       os.kill(os.getpid(), signal.SIGINT)
     return step(state, batch)
 
   with pytest.raises(KeyboardInterrupt):
-    run(tmp_path, 10, step=interrupted)
+    run(tmp_path, steps, step=interrupted)
   assert run(tmp_path, 4).step == 4
   whole = run(tmp_path.with_name("whole"), 10)
   assert run(tmp_path, 10).total == whole.total

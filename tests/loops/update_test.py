@@ -10,6 +10,7 @@ import optax
 import pytest
 
 from tests.support.loop_policy import demonstrate
+from urbex.core.errors import UserError
 from urbex.loops import mesh as meshes
 from urbex.loops.parts import make_parts
 from urbex.loops.policy import Policy, checksum
@@ -173,3 +174,9 @@ def test_eight_devices_equal_one(policy, policy_folder, scenes_folder, whole, tm
   assert eight["checksum"] == int(checksum(policy.params))
   assert eight["grad_norm"] == pytest.approx(whole[1]["grad_norm"], rel=1e-5)
   np.testing.assert_allclose(eight["moved"], moved(policy, whole[0]), atol=5e-5)
+
+
+@pytest.mark.parametrize("bad", [{"micro_batch": 0}, {"passes": 0}])
+def test_bad_settings_are_refused(bad):
+  with pytest.raises(UserError, match=next(iter(bad))):
+    UpdateSettings(**bad)

@@ -5,10 +5,12 @@ import functools
 
 import jax
 import numpy as np
+import pytest
 
 from tests.support.rollout_policy import ENV, encoder, observation, small_policy
 from tests.support.scenes import build_tiny_scene
 from tests.support.scripted_pool import ScriptedPool, query
+from urbex.core.errors import UserError
 from urbex.env.facts import StopReason
 from urbex.env.pool import EnvPool
 from urbex.model import qwen3_vl
@@ -242,3 +244,9 @@ def test_plays_in_a_real_scene(tmp_path):
     assert [turn.valid for turn in one.facts.turns] == [False] * ENV.max_turns
     assert one.facts.query_id == one.job.query.id
     assert "Error: no action" in encoder().tokenizer.decode(one.ids_T)
+
+
+@pytest.mark.parametrize("bad", [{"slots": 0}, {"temperature": 0.0}])
+def test_bad_settings_are_refused(bad):
+  with pytest.raises(UserError, match=next(iter(bad))):
+    RolloutSettings(**bad)

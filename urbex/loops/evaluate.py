@@ -5,6 +5,7 @@ turns queries into finished episodes, and from there on nothing asks who played.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ class EvalSettings:
       for value in getattr(self, name):
         if value not in known:
           raise UserError(f"eval.{name}: want any of {known}, found {value!r}")
+    for name, least in (("limit", 0), ("samples", 1), ("workers", 0), ("replays", 0)):
+      if getattr(self, name) < least:
+        raise UserError(
+          f"eval.{name}: want at least {least}, found {getattr(self, name)}"
+        )
 
 
 def evaluate_policy(
@@ -228,13 +234,17 @@ def _keep_replays(
   policy = files.read_json(place / "scores.json")["policy"]
   for row in chosen:
     query = by_id[row["scene_id"], row["query_id"]]
-    name = f"{policy}-{query.split}-{query.scene_id}-{query.id}".replace(", ", "-")
     keep_replay(
       run.replays,
-      name.replace(" ", "_"),
+      _file_name(f"{policy}-{query.split}-{query.scene_id}-{query.id}"),
       world.scenes[query.scene_id],
       world.env,
       query,
       row,
       policy,
     )
+
+
+def _file_name(text: str) -> str:
+  """Returns `text` without what a file's name cannot hold: a policy may be a path."""
+  return re.sub(r"[^\w.-]+", "_", text.replace(", ", "-")).strip("._")

@@ -124,7 +124,7 @@ def fit(
         rows, began = [], time.monotonic()
       if number % settings.save_every == 0 or last:
         store.save(number, state)
-      if interrupt.asked and number < settings.steps:
+      if interrupt.asked:
         raise KeyboardInterrupt
   return state
 

@@ -97,6 +97,9 @@ class Trainer:
     loss = section(config, "loss", LossSettings)
     self.rate = learning_rate(optimisation)
     queries = split_queries(self.world.scenes, self.settings.split)
+    if self.settings.watch_every:
+      # A split that is not there must be known now, not twenty steps from here.
+      split_queries(self.world.scenes, self.settings.watch_split)
     mesh = make_mesh(self.settings.tensor)
     self.policy = Policy.from_folder(find_policy(config.model), mesh)
     optimizer = make_optimizer(optimisation)
@@ -158,7 +161,7 @@ class Trainer:
         if number % settings.save_every == 0 or last or interrupt.asked:
           self.store.save(number, self.state)
         progress.update(number, {k: stats[k] for k in ("reward", "iou", "answered")})
-        if interrupt.asked and not last:
+        if interrupt.asked:
           raise KeyboardInterrupt
 
   def watch(self) -> dict[str, float]:

@@ -16,6 +16,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
+from urbex.core.errors import UserError
 from urbex.core.types import Params
 from urbex.loops import mesh as meshes
 from urbex.loops.parts import Part, make_parts, place
@@ -45,6 +46,11 @@ class UpdateSettings:
   passes: int = 1
   correction_cap: float = 0.0
   remat: bool = False
+
+  def __post_init__(self):
+    for name in ("micro_batch", "passes"):
+      if getattr(self, name) < 1:
+        raise UserError(f"update.{name}: want at least 1, found {getattr(self, name)}")
 
 
 class Sums(NamedTuple):

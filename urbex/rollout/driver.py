@@ -3,10 +3,12 @@
 import collections
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from urbex.core import seeds
+from urbex.core.errors import UserError
 from urbex.core.types import Params
 from urbex.env import prompt
 from urbex.env.facts import StopReason
@@ -38,6 +40,16 @@ class RolloutSettings:
   max_images: int = 9
   temperature: float = 1.0
   greedy: bool = False
+
+  def __post_init__(self):
+    for name in ("slots", "max_tokens", "max_turn_tokens", "max_images"):
+      if getattr(self, name) < 1:
+        raise UserError(f"rollout.{name}: want at least 1, found {getattr(self, name)}")
+    if not 0 < self.temperature < math.inf:
+      raise UserError(
+        f"rollout.temperature: want more than 0, found {self.temperature:g} "
+        "(for the likeliest token, eval.modes=greedy)"
+      )
 
   @property
   def limits(self) -> Limits:
