@@ -204,8 +204,10 @@ def test_ctrl_c_reaches_a_running_launcher(config_file, tmp_path):
     "  threading.Event().wait(20)\n"
   )
   program = (
-    "import sys\n"
+    "import signal, sys\n"
     "from urbex import launch\n"
+    # A process started in the background ignores ctrl-C.
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     "launch.STEPS['probe'] = 'slow_step:wait'\n"
     f"sys.exit(launch.main(['--config={config_file}', '--workdir=run']))\n"
   )
@@ -215,3 +217,41 @@ def test_ctrl_c_reaches_a_running_launcher(config_file, tmp_path):
   assert done.returncode == 130
   assert done.stderr == "urbex: interrupted; the same command continues\n"
   assert read_json(tmp_path / "run" / "manifest.json")["status"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+  ("name", "code", "line"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "told")]
+)
+def test_a_signal_lost_in_a_callback_comes_again(
+  config_file, tmp_path, name, code, line
+):
+  """What is raised while the garbage collector calls back, Python throws away."""
+  step = tmp_path / "lossy_step.py"
+  step.write_text(
+    "import gc, os, signal, threading\n"
+    "def lose(phase, info):\n"
+    "  gc.callbacks.remove(lose)\n"
+    f"  os.kill(os.getpid(), signal.{name})\n"
+    "  return None\n"
+    "def wait(config, run):\n"
+    "  gc.callbacks.append(lose)\n"
+    "  gc.collect()\n"
+    "  threading.Event().wait(20)\n"
+    "  raise RuntimeError('nobody heard it')\n"
+  )
+  program = (
+    "import signal, sys\n"
+    "from urbex import launch\n"
+    # A process started in the background ignores ctrl-C.
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "launch.STEPS['probe'] = 'lossy_step:wait'\n"
+    "signal.signal(signal.SIGTERM, launch._terminate)\n"
+    "sys.unraisablehook = launch._once_more\n"
+    f"sys.exit(launch.main(['--config={config_file}', '--workdir=run']))\n"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+  )
+  assert done.returncode == code, done.stderr
+  assert done.stderr.startswith(f"urbex: {line}")
+  assert done.stderr.count("\n") == 1

@@ -6,7 +6,8 @@
   --debug               tracebacks for bad input, NaN checks, every log line
 
 Exit status: 0 done, 1 a bug (with traceback) or a step that says no, 2 bad input (one
-line), 130 interrupted (one line; the same command continues).
+line), 130 interrupted by ctrl-C and 143 by SIGTERM (one line; the same command
+continues).
 """
 
 import errno
@@ -14,6 +15,7 @@ import importlib
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -46,6 +48,7 @@ REFUSALS = {
   errno.EDQUOT: "the disk quota is used up; free some space",
   errno.EACCES: "permission denied; make it writable or choose another folder",
   errno.EPERM: "permission denied; make it writable or choose another folder",
+  errno.ENOTDIR: "is in a file, not in a folder; choose another folder",
   errno.EROFS: "read-only file system; make it writable or choose another folder",
 }
 
@@ -134,6 +137,22 @@ def _terminate(number: int, frame: object) -> None:
   raise SystemExit(128 + number)
 
 
+def _once_more(unraisable) -> None:
+  """Sends a signal again whose exception was lost.
+
+  Python ignores what is raised in a callback of the garbage collector or in `__del__`,
+  and jax has such callbacks: an import would go on as if nobody had pressed ctrl-C.
+  """
+  lost = {SystemExit: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
+  number = lost.get(unraisable.exc_type)
+  if number is None:
+    sys.__unraisablehook__(unraisable)
+    return
+  again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+  again.daemon = True
+  again.start()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the launcher and returns the process's exit status."""
   argv = sys.argv[1:] if argv is None else list(argv)
@@ -147,6 +166,11 @@ def main(argv: Sequence[str] | None = None) -> int:
   except KeyboardInterrupt:
     print("urbex: interrupted; the same command continues", file=sys.stderr)
     return 130
+  except SystemExit as ended:
+    if ended.code != 128 + signal.SIGTERM:
+      raise
+    print("urbex: told to end; the same command continues", file=sys.stderr)
+    return ended.code
   except OSError as error:
     if error.errno not in REFUSALS or "--debug" in argv:
       raise
@@ -162,4 +186,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
   # A scheduler's SIGTERM unwinds like ctrl-C, so that nothing stays half-written.
   signal.signal(signal.SIGTERM, _terminate)
+  sys.unraisablehook = _once_more
   sys.exit(main())
