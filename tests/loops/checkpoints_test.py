@@ -54,6 +54,30 @@ def test_refuses_what_is_not_there_or_does_not_fit(tmp_path):
     store.restore({"c": jnp.zeros(1)})
 
 
+def test_a_full_disk_is_one_line_and_leaves_no_half(tmp_path, monkeypatch):
+  store = CheckpointStore(tmp_path)
+  store.save(1, make_state(1.0))
+
+  def full(step, args):
+    (tmp_path / f"{step}.orbax-checkpoint-tmp").mkdir()
+    # As tensorstore words it.
+    raise ValueError("RESOURCE_EXHAUSTED: Failed to write: No space left on device")
+
+  monkeypatch.setattr(store._manager, "save", full)
+  with pytest.raises(UserError, match="step 2 was not saved: no space left"):
+    store.save(2, make_state(2.0))
+  assert os.listdir(tmp_path) == ["1"]
+  assert int(store.restore(make_state()).step) == 1
+
+
+def test_a_damaged_step_is_named(tmp_path):
+  CheckpointStore(tmp_path).save(1, make_state())
+  for file in (tmp_path / "1" / "default").rglob("manifest.ocdbt"):
+    file.write_bytes(b"junk")
+  with pytest.raises(UserError, match="1: damaged"):
+    CheckpointStore(tmp_path).restore(make_state())
+
+
 KILLED = """
 import os, signal, sys, threading
 import jax.numpy as jnp

@@ -6,7 +6,10 @@ stored under their path in the tree: a checkpoint can be read without the code t
 made its classes, and a tree of another shape is refused by name.
 """
 
+import contextlib
 import logging
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +22,18 @@ from urbex.core.errors import UserError
 Tree = TypeVar("Tree")
 
 logging.getLogger("absl").setLevel(logging.WARNING)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+  """Keeps orbax from printing the tracebacks of its threads; one of them is raised."""
+  log = logging.getLogger("absl")
+  earlier = log.level
+  log.setLevel(logging.CRITICAL)
+  try:
+    yield
+  finally:
+    log.setLevel(earlier)
 
 
 def _is_key(leaf: Any) -> bool:
@@ -86,11 +101,17 @@ class CheckpointStore:
     if step in self._manager.all_steps():
       return
     try:
-      self._manager.save(step, args=ocp.args.StandardSave(_by_path(tree)))
-      self._manager.wait_until_finished()
-    except OSError as error:
+      with _quiet():
+        self._manager.save(step, args=ocp.args.StandardSave(_by_path(tree)))
+        self._manager.wait_until_finished()
+    except (OSError, ValueError) as error:
+      # Tensorstore reports a full disk as a ValueError.
+      if "No space left" not in str(error) and "quota" not in str(error):
+        raise
+      for half in self.folder.glob(f"{step}.*"):
+        shutil.rmtree(half, ignore_errors=True)
       raise UserError(
-        f"{self.folder}: step {step} was not saved ({error.strerror or error}); "
+        f"{self.folder}: step {step} was not saved: no space left on the device; "
         "earlier steps are untouched: free some space and rerun to continue"
       ) from error
 
@@ -102,16 +123,23 @@ class CheckpointStore:
       step: default the latest.
 
     Raises:
-      UserError: no such step, or its names or shapes are not those of `tree_like`.
+      UserError: no such step, a damaged one, or one whose names or shapes are not
+        those of `tree_like`.
     """
     step = self.latest() if step is None else step
     if step is None or step not in self._manager.all_steps():
       raise UserError(f"{self.folder}: no step {step}; found {self.steps() or 'none'}")
     wanted = _by_path(tree_like)
-    self._check(step, wanted)
-    found = self._manager.restore(
-      step, args=ocp.args.StandardRestore({k: _abstract(v) for k, v in wanted.items()})
-    )
+    abstract = {name: _abstract(leaf) for name, leaf in wanted.items()}
+    try:
+      self._check(step, wanted)
+      with _quiet():
+        found = self._manager.restore(step, args=ocp.args.StandardRestore(abstract))
+    except (OSError, ValueError) as error:
+      raise UserError(
+        f"{self.folder}/{step}: damaged ({str(error).splitlines()[0][:200]}); remove "
+        "it and rerun, which continues from an earlier step"
+      ) from error
     leaves, structure = jax.tree_util.tree_flatten(tree_like)
     restored = [
       jax.random.wrap_key_data(found[name], impl=jax.random.key_impl(leaf))
