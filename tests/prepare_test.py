@@ -114,6 +114,24 @@ def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, word, message, capsy
   assert not folder.exists()
 
 
+def test_a_file_is_no_folder(tmp_path, capsys):
+  file = tmp_path / "city"
+  file.write_text("")
+  assert build(file) == 2
+  assert "is a file; want a folder" in capsys.readouterr().err
+  assert build(file / "below") == 2
+  assert "is in a file, not in a folder" in capsys.readouterr().err
+
+
+def test_ctrl_c_waits_while_a_builder_starts():
+  """A builder inherits the mask; the parent hears the signal once it has started."""
+  with pytest.raises(KeyboardInterrupt), prepare._deaf():
+    os.kill(os.getpid(), signal.SIGINT)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.SIGINT in blocked
+  assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_a_builder_that_dies_is_named(tmp_path, monkeypatch, capsys):
   monkeypatch.setattr(prepare, "_build", dies)
   assert build(tmp_path / "city") == 2

@@ -1,5 +1,6 @@
 """The steps `city` and `practice`: a map extract becomes folders of scene stores."""
 
+import contextlib
 import dataclasses
 import hashlib
 import multiprocessing
@@ -7,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from multiprocessing import connection
+from collections.abc import Iterator, Sequence
+from multiprocessing import connection, resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def _done(folder: Path, recipe: dict[str, Any], source: str) -> set[str]:
   Raises:
     UserError: the folder holds a city of another recipe (with the difference).
   """
+  if folder.exists() and not folder.is_dir():
+    raise UserError(f"{folder}: is a file; want a folder (--config.data=DIR)")
   stamp = folder / STAMP
   if not stamp.exists():
     return set()
@@ -88,6 +91,21 @@ def _build(plan: BlockPlan, path: Path, store: StoreSettings, report) -> None:
     report.send((len(records.cloud.xyz_N3), len(records.queries)))
 
 
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+  """Puts ctrl-C off; a process started meanwhile never hears one.
+
+  Otherwise one that comes while a builder is still importing ends it with a traceback.
+  """
+  # Its own start would lift the mask.
+  resource_tracker.ensure_running()
+  earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+  try:
+    yield
+  finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+
+
 class _Builders:
   """At most `limit` processes at once; all of them end with the context."""
 
@@ -119,7 +137,8 @@ class _Builders:
         process = self._context.Process(
           target=_build, args=(plan, folder / plan.scene_id, store, theirs)
         )
-        process.start()
+        with _deaf():
+          process.start()
         theirs.close()
         self._running[ours] = process, plan
       for ready in connection.wait(list(self._running)):
