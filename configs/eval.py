@@ -8,7 +8,7 @@ from urbex.config_files import base
 def get_config() -> ConfigDict:
   config = base("grpo_helsinki")
   config.steps = ("baselines", "eval", "report")
-  for name in ("advantage", "loss", "optimisation", "update", "grpo", "city", "store"):
+  for name in ("advantage", "loss", "optimisation", "updates", "grpo", "city", "store"):
     del config[name]
   config.may_differ = ("workers", "eval.workers")
   return config

@@ -36,7 +36,7 @@ def get_config() -> ConfigDict:
       advantage=AdvantageSettings(),
       loss=LossSettings(),
       optimisation=Optimisation(lr=1e-6, warmup=10),
-      update=UpdateSettings(micro_batch=16, remat=True),
+      updates=UpdateSettings(micro_batch=16, remat=True),
       grpo=GrpoSettings(steps=300, questions=32, group=8, workers=8),
       eval=EvalSettings(workers=8),
       zeroshot=ZeroshotSettings(data="data/stpls3d"),

@@ -35,7 +35,7 @@ def get_config() -> ConfigDict:
       advantage=AdvantageSettings(scale="none"),
       loss=LossSettings(kl=0.02),
       optimisation=Optimisation(lr=1.5e-4, warmup=5),
-      update=UpdateSettings(micro_batch=32),
+      updates=UpdateSettings(micro_batch=32),
       grpo=GrpoSettings(steps=100, questions=12, group=8),
       eval=EvalSettings(splits=("train", "nd", "no"), limit=400),
     )

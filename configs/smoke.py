@@ -17,7 +17,7 @@ def get_config() -> ConfigDict:
       "grpo.questions": 4,
       "grpo.group": 4,
       "grpo.watch_queries": 16,
-      "update.micro_batch": 16,
+      "updates.micro_batch": 16,
       "eval.splits": ("no",),
       "eval.limit": 16,
       "eval.modes": ("sampled",),

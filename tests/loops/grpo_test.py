@@ -42,7 +42,7 @@ def trial_config(policy_folder, scenes_folder):
     "advantage": {"floor": 0.01},
     "loss": {"entropy": 0.01},
     "optimisation": {"lr": 1e-3, "schedule": "linear", "steps": 8},
-    "update": {"micro_batch": 4, "passes": 2},
+    "updates": {"micro_batch": 4, "passes": 2},
     "grpo": {
       "steps": STEPS,
       "questions": 2,

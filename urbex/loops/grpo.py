@@ -113,7 +113,7 @@ class Trainer:
       self.policy.allowed_V,
       optimizer,
       loss,
-      section(config, "update", UpdateSettings),
+      section(config, "updates", UpdateSettings),
       mesh,
       state,
       self.rollouts.temperature,
@@ -211,7 +211,7 @@ def train(config: ConfigDict, run: Run) -> None:
 
   Args:
     config: `model`, `data`, `seed` and the sections env, reward, rollout, advantage,
-      loss, optimisation, update and grpo.
+      loss, optimisation, updates and grpo.
     run: receives metrics, TensorBoard files, checkpoints and the policy.
 
   Raises:

@@ -81,27 +81,34 @@ class _WarmStart:
   steps_done: int = 0
 
   def stage(
-    self, name: str, stage: Stage, params: Params, make_step: Callable, batch: Callable
+    self,
+    name: str,
+    stage: Stage,
+    params: Params,
+    make_step: Callable,
+    batch: Callable,
+    score: Callable[[Params], dict[str, float]] | None = None,
   ) -> Params:
-    """Runs or resumes one stage and returns its parameters."""
+    """Runs or resumes one stage and returns its parameters.
+
+    `score` is logged when the stage ends; a stage that ended earlier logs nothing.
+    """
     optimizer = _slow_tower(make_optimizer(stage.optimisation), stage.tower)
     state = init_state(jax.tree.map(jnp.copy, params), optimizer, self.seed)
     store = CheckpointStore(self.run.checkpoints / name, keep=1)
     if store.latest() is not None:
       state = store.restore(state)
-    with MetricLog(self.run.folder, self.steps_done + int(state.step)) as log:
-      state = fit(
-        state, make_step(optimizer), batch, stage.fit, store, log, name,
-        log_offset=self.steps_done,
-      )  # fmt: skip
+    if int(state.step) < stage.fit.steps:
+      with MetricLog(self.run.folder, self.steps_done + int(state.step)) as log:
+        state = fit(
+          state, make_step(optimizer), batch, stage.fit, store, log, name,
+          log_offset=self.steps_done,
+        )  # fmt: skip
+        if score is not None:
+          log.scalars(self.steps_done + stage.fit.steps, score(state.params))
     store.close()
     self.steps_done += stage.fit.steps
     return state.params
-
-  def record(self, scores: dict[str, float]) -> None:
-    """Logs scores at the present step."""
-    with MetricLog(self.run.folder, self.steps_done) as log:
-      log.scalars(self.steps_done, scores)
 
 
 def train(config: ConfigDict, run: Run) -> None:
@@ -151,15 +158,19 @@ def _perceive(
   def task_on(scenes: list[Scene]) -> PerceiveTask:
     return PerceiveTask(policy, scenes, colours, settings.windows, warm.seed)
 
+  held_out = [s for s in scenes if all(q.split == "no" for q in s.queries)]
+
+  def score(params: Params) -> dict[str, float]:
+    if not held_out:
+      return {}
+    scores = task_on(held_out).evaluate(params, settings.probe)
+    print("held-out windows: " + "  ".join(f"{k} {v:.3f}" for k, v in scores.items()))
+    return {f"perceive/held_out/{k}": v for k, v in scores.items()}
+
   task = task_on(practice)
   params = warm.stage(
-    "perceive", settings.perceive, task.init(), task.make_step, task.batch
+    "perceive", settings.perceive, task.init(), task.make_step, task.batch, score
   )
-  held_out = [s for s in scenes if all(q.split == "no" for q in s.queries)]
-  if held_out:
-    scores = task_on(held_out).evaluate(params, settings.probe)
-    warm.record({f"perceive/held_out/{k}": v for k, v in scores.items()})
-    print("held-out windows: " + "  ".join(f"{k} {v:.3f}" for k, v in scores.items()))
   return {**policy.params, "visual": params["visual"]}
 
 
