@@ -130,7 +130,8 @@ def read_extract(path: str | None = None) -> OsmExtract:
   """
   file = osm_pbf.packaged_extract() if path is None else Path(path)
   if not file.is_file():
-    raise UserError(f"{file}: no such file; want an OpenStreetMap .osm.pbf or .osm")
+    found = "a folder" if file.is_dir() else "no such file"
+    raise UserError(f"{file}: {found}; want an OpenStreetMap .osm.pbf or .osm file")
   if file.suffix in (".osm", ".xml"):
     from urbex.data import osm_xml
 

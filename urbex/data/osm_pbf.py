@@ -49,7 +49,7 @@ def read_pbf(path: Path) -> Iterator[tuple[str, dict[str, str], BaseGeometry]]:
   with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     try:
-      frame = pyrosm.OSM(str(path)).get_data_by_custom_criteria(
+      frame = pyrosm.OSM(str(path), progress=False).get_data_by_custom_criteria(
         custom_filter={key: True for key in WANTED_KEYS}
       )
     except (PBFException, Error, ValueError, LookupError, OSError) as error:

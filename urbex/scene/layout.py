@@ -122,7 +122,7 @@ def read_meta(folder: Path) -> Meta:
   path = folder / META
   if not path.is_file():
     raise UserError(
-      f"{folder}: not a scene store (no {META}); build it with --config=scene"
+      f"{folder}: not a scene store (no {META}); build it with --config=city"
     )
   values = read_json(path)
   version = values.get("version") if isinstance(values, dict) else None

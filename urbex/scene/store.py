@@ -251,7 +251,7 @@ def open_scenes(folder: str | Path) -> dict[str, Scene]:
   # A leading dot is a build that was interrupted or is still running.
   found = [p for p in found if not p.name.startswith(".")]
   if not found:
-    raise UserError(f"{folder}: holds no scene store; build one with --config=scene")
+    raise UserError(f"{folder}: holds no scene store; build one with --config=city")
   scenes = {}
   for path in found:
     scene = open_scene(path)
