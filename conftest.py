@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import shutil
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,11 @@ os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# A shell starts background commands with ctrl-C ignored, and children inherit that;
+# tests that press it need it heard however the run was started.
+if threading.current_thread() is threading.main_thread():
+  signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _real_data() -> Path:

@@ -60,9 +60,11 @@ def test_a_damaged_file_is_one_line_that_names_it(tmp_path, how):
   assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["missing.osm.pbf", "."])
-def test_a_missing_file_or_a_folder_is_refused(tmp_path, name):
-  with pytest.raises(UserError, match="no such file"):
+@pytest.mark.parametrize(
+  ("name", "found"), [("missing.osm.pbf", "no such file"), (".", "a folder")]
+)
+def test_a_missing_file_or_a_folder_is_refused(tmp_path, name, found):
+  with pytest.raises(UserError, match=found):
     osm.read_extract(str(tmp_path / name))
 
 
