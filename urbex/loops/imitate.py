@@ -25,6 +25,7 @@ from urbex.env.settings import LANDMARK_QUERY, EnvSettings
 from urbex.loops.policy import Policy
 from urbex.loops.state import TrainState, apply_gradients
 from urbex.loops.update import policy_scores
+from urbex.rl import losses
 from urbex.rollout.batch import Batch, BatchShape, batch_shape, collate
 from urbex.rollout.encoder import Encoder
 from urbex.rollout.trajectory import Limits, Trajectory, TrajectoryBuilder
@@ -221,7 +222,7 @@ def _loss(
     at_BT = mask_BT & (batch.turn_BT == turn)
     stats[f"sum/nll/turn{turn}"] = -(logp_BT * at_BT).sum()
     stats[f"count/turn{turn}"] = at_BT.sum()
-  return -(logp_BT * mask_BT).sum() / mask_BT.sum(), stats
+  return losses.imitation_loss(logp_BT, mask_BT, mask_BT.sum()), stats
 
 
 def _weights(scene: Scene, queries: Sequence[Query], power: float) -> np.ndarray:
