@@ -1,4 +1,4 @@
-"""The quick start: the shipped tiny policy learns to search Helsinki (10 minutes)."""
+"""The quick start: the shipped tiny policy learns to search Helsinki."""
 
 from ml_collections import ConfigDict
 

@@ -1,4 +1,4 @@
-"""Makes the shipped tiny policy from nothing: see, copy, look, act (90 minutes)."""
+"""Makes the shipped tiny policy from nothing: see, copy, look, act."""
 
 from ml_collections import ConfigDict
 

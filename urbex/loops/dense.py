@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from urbex.core.types import Params
+from urbex.rl.rewards import iou
 
 
 class DenseTargets(NamedTuple):
@@ -155,15 +156,6 @@ def predict(
   )
 
 
-def box_iou(a: jax.Array, b: jax.Array) -> jax.Array:
-  """Returns the IoU of boxes [..., 4] pairwise along the leading axes."""
-  low, high = jnp.maximum(a[..., :2], b[..., :2]), jnp.minimum(a[..., 2:], b[..., 2:])
-  overlap = jnp.prod(jnp.maximum(high - low, 0), axis=-1)
-  area_a = jnp.prod(a[..., 2:] - a[..., :2], axis=-1)
-  area_b = jnp.prod(b[..., 2:] - b[..., :2], axis=-1)
-  return overlap / jnp.maximum(area_a + area_b - overlap, 1e-9)
-
-
 def loss(output: DenseOutput, targets: DenseTargets) -> tuple[jax.Array, dict]:
   """Returns the training loss, and scores at the cells that hold a centre.
 
@@ -185,7 +177,7 @@ def loss(output: DenseOutput, targets: DenseTargets) -> tuple[jax.Array, dict]:
   has_colour_UYX = targets.weight_UYX * (targets.colour_UYX >= 0)
   colour_loss = -(hue_UYX * has_colour_UYX).sum() / count
 
-  iou_UYX = box_iou(output.box_UYX4, targets.box_UYX4)
+  iou_UYX = iou(output.box_UYX4, targets.box_UYX4)
   size_UYX4 = jnp.tile(targets.box_UYX4[..., 2:] - targets.box_UYX4[..., :2], 2)
   apart_UYX4 = jnp.abs(output.box_UYX4 - targets.box_UYX4)
   apart_UYX = jnp.minimum(apart_UYX4 / jnp.maximum(size_UYX4, 0.01), 4.0).mean(-1)

@@ -1,9 +1,9 @@
-"""Stages two and three of the warm start: the language model copies, then acts.
+"""The stages `copy` and `imitate` of the warm start: demonstrations to follow.
 
-Stage two is text alone: the first turn of an episode, which copies the landmark's
-name out of the query, with names nobody has seen. Stage three is whole episodes of
-the scripted expert, half of them under a name made up for the occasion, so that
-copying stays copying.
+`copy` is text alone: the first turn of an episode, which copies the landmark's name
+out of the query, with names nobody has seen. `imitate` is whole episodes of the
+scripted expert, half of them under a name made up for the occasion, so that copying
+stays copying.
 """
 
 import dataclasses

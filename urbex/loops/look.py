@@ -1,10 +1,10 @@
-"""Stage three of the warm start: many questions about one view.
+"""The stage `look` of the warm start: many questions about one view.
 
 Whole episodes teach grounding slowly: one or two boxes for three images and four
 hundred tokens. Here each window is asked about up to half a dozen of its objects, in
-the words and the answer format of an episode, so the language model meets five times
-as many boxes in the same time. The window's middle stands for a landmark, as it does
-after `zoom_in` on a context box; names are made up.
+the words and the answer format of an episode, so the language model meets several
+times as many boxes in the same time. The window's middle stands for a landmark, as it
+does after `zoom_in` on a context box; names are made up.
 """
 
 import dataclasses

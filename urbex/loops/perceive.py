@@ -1,4 +1,4 @@
-"""Stage one of the warm start: the vision tower learns to see, without language.
+"""The stage `perceive` of the warm start: the tower learns to see, without language.
 
 Half an hour of dense detection from scratch teaches a small tower what full episodes
 would not in a day: where cars and buildings end, and what colour they are. The head

@@ -98,12 +98,12 @@ class Rewards(NamedTuple):
 
 
 def iou(a_B4: jax.Array, b_B4: jax.Array) -> jax.Array:
-  """Returns the overlap of paired boxes (x0, y0, x1, y1); 0 where neither has area."""
-  low_B2 = jnp.maximum(a_B4[:, :2], b_B4[:, :2])
-  high_B2 = jnp.minimum(a_B4[:, 2:], b_B4[:, 2:])
+  """Returns the IoU of paired boxes [..., 4]; 0 where neither has area."""
+  low_B2 = jnp.maximum(a_B4[..., :2], b_B4[..., :2])
+  high_B2 = jnp.minimum(a_B4[..., 2:], b_B4[..., 2:])
   both_B = jnp.prod(jnp.maximum(high_B2 - low_B2, 0.0), axis=-1)
-  area_a_B = jnp.prod(jnp.maximum(a_B4[:, 2:] - a_B4[:, :2], 0.0), axis=-1)
-  area_b_B = jnp.prod(jnp.maximum(b_B4[:, 2:] - b_B4[:, :2], 0.0), axis=-1)
+  area_a_B = jnp.prod(jnp.maximum(a_B4[..., 2:] - a_B4[..., :2], 0.0), axis=-1)
+  area_b_B = jnp.prod(jnp.maximum(b_B4[..., 2:] - b_B4[..., :2], 0.0), axis=-1)
   union_B = area_a_B + area_b_B - both_B
   return jnp.where(union_B > 0, both_B / jnp.where(union_B > 0, union_B, 1.0), 0.0)
 
