@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -126,10 +127,32 @@ def test_a_file_is_no_folder(tmp_path, capsys):
 def test_ctrl_c_waits_while_a_builder_starts():
   """A builder inherits the mask; the parent hears the signal once it has started."""
   with pytest.raises(KeyboardInterrupt), prepare._deaf():
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     assert signal.SIGINT in blocked
   assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_ctrl_c_waits_too_when_another_thread_receives_it():
+  """The mask covers one thread; the system may choose any other."""
+  end, whole = threading.Event(), False
+  other = threading.Thread(target=end.wait)
+  other.start()
+  arrived, arrival = os.pipe()
+  os.set_blocking(arrival, False)
+  earlier = signal.set_wakeup_fd(arrival)
+  try:
+    with pytest.raises(KeyboardInterrupt), prepare._deaf():
+      signal.pthread_kill(other.ident, signal.SIGINT)
+      os.read(arrived, 1)
+      whole = True
+  finally:
+    signal.set_wakeup_fd(earlier)
+    os.close(arrived)
+    os.close(arrival)
+    end.set()
+    other.join()
+  assert whole
 
 
 def test_a_builder_that_dies_is_named(tmp_path, monkeypatch, capsys):

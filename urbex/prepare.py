@@ -99,11 +99,18 @@ def _deaf() -> Iterator[None]:
   """
   # Its own start would lift the mask.
   resource_tracker.ensure_running()
-  earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+  heard = []
+  # The mask is what a child inherits; it covers one thread, and the system may hand
+  # the signal to another, so the handler waits too.
+  handler = signal.signal(signal.SIGINT, lambda *_: heard.append(True))
+  mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
   try:
     yield
   finally:
-    signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.signal(signal.SIGINT, handler)
+  if heard:
+    signal.raise_signal(signal.SIGINT)
 
 
 class _Builders:
