@@ -7,7 +7,13 @@ import pytest
 
 from tests.support.loop_policy import ENV
 from urbex.core.seeds import generator
-from urbex.loops.imitate import Demonstrator, ImitateSettings, ImitateTask, NameMaker
+from urbex.loops.imitate import (
+  Demonstrator,
+  ImitateSettings,
+  ImitateTask,
+  NameMaker,
+  asking_words,
+)
 from urbex.loops.policy import Policy
 from urbex.loops.state import Optimisation, init_state, make_optimizer
 from urbex.rollout.trajectory import Limits
@@ -36,11 +42,11 @@ def test_names_are_made_of_real_words_and_letters():
 
 def test_only_training_queries_are_shown(policy, scenes):
   made = demonstrator(policy, scenes).episodes(0)
-  assert {one.facts.scene_id for one in made} == {"alpha"}
+  assert {one.facts.scene_id for one, _ in made} == {"alpha"}
 
 
 def test_episodes_are_the_experts_and_answer_well(policy, scenes):
-  for one in demonstrator(policy, scenes, renamed=0.0).episodes(1):
+  for one, _ in demonstrator(policy, scenes, renamed=0.0).episodes(1):
     tools = [turn.tool for turn in one.facts.turns]
     assert tools[:2] == ["landmark_query", "zoom_in"]
     assert tools[-1] == "answer"
@@ -52,7 +58,7 @@ def test_episodes_are_the_experts_and_answer_well(policy, scenes):
 
 def test_a_made_up_name_replaces_the_real_one_everywhere(policy, scenes):
   real = {n for s in scenes.values() for q in s.queries for n in q.landmark_names}
-  for one in demonstrator(policy, scenes, renamed=1.0).episodes(2):
+  for one, _ in demonstrator(policy, scenes, renamed=1.0).episodes(2):
     whole = policy.tokenizer.decode(one.ids_T)
     assert not any(name in whole for name in real)
     name = one.texts[0].split('"name": "')[2].split('"')[0]
@@ -61,7 +67,7 @@ def test_a_made_up_name_replaces_the_real_one_everywhere(policy, scenes):
 
 
 def test_first_turns_copy_the_name_of_the_query(policy, scenes):
-  for one in demonstrator(policy, scenes).first_turns(0):
+  for one, _ in demonstrator(policy, scenes).first_turns(0):
     text = policy.tokenizer.decode(one.ids_T)
     name = one.texts[0].split('"name": "')[2].split('"')[0]
     assert f"{name}<|im_end|>" in text.split("Find: ")[1]
@@ -71,25 +77,56 @@ def test_first_turns_copy_the_name_of_the_query(policy, scenes):
 def test_batches_are_functions_of_the_step(policy, scenes):
   one, two = demonstrator(policy, scenes), demonstrator(policy, scenes)
   two.episodes(0)
-  for a, b in zip(one.episodes(5), two.episodes(5)):
+  for (a, _), (b, _) in zip(one.episodes(5), two.episodes(5)):
     assert (a.ids_T == b.ids_T).all()
   assert any(
     len(a.ids_T) != len(b.ids_T) or (a.ids_T != b.ids_T).any()
-    for a, b in zip(one.episodes(6), two.episodes(5))
+    for (a, _), (b, _) in zip(one.episodes(6), two.episodes(5))
   )
 
 
 def test_one_batch_is_learnt_by_heart(policy, scenes):
-  task = ImitateTask(policy, demonstrator(policy, scenes).episodes, probes=1)
+  make = demonstrator(policy, scenes).episodes
+  task = ImitateTask(policy, make, gaze=0.3, probes=1)
   optimizer = make_optimizer(Optimisation(lr=3e-3))
   params = jax.tree.map(jnp.copy, policy.params)  # a step donates its state
   state, batch = init_state(params, optimizer, 0), task.batch(0)
-  step, losses = task.make_step(optimizer), []
+  step, losses, missed = task.make_step(optimizer), [], {"read": [], "look": []}
   for _ in range(20):
     state, stats = step(state, batch)
     losses.append(float(stats["loss"]))
+    for part, values in missed.items():
+      values.append(float(stats[f"sum/gaze/{part}"]))
   assert np.isfinite(losses).all()
   assert losses[-1] < 0.6 * losses[0]
+  assert missed["read"][-1] < 0.9 * missed["read"][0]
+  assert missed["look"][-1] < 0.9 * missed["look"][0]
   turns = [float(stats[f"sum/nll/turn{k}"]) for k in range(4)]
   count = sum(float(stats[f"count/turn{k}"]) for k in range(4))
   assert sum(turns) / count == pytest.approx(losses[-1], rel=1e-5)
+
+
+def test_the_expert_looks_at_the_target_wherever_it_is_seen_close(policy, scenes):
+  """Not where it copies text: the name, and the context box in the global view."""
+  for one, glances in demonstrator(policy, scenes, renamed=1.0).episodes(3):
+    turns = [turn.tool for turn in one.facts.turns]
+    assert turns[:2] == ["landmark_query", "zoom_in"]
+    assert [glance.turn for glance in glances] == list(range(2, len(turns)))
+    assert [glance.image for glance in glances] == list(range(1, len(turns) - 1))
+    answer = [int(v) for v in one.texts[-1].split("[")[1].split("]")[0].split(",")]
+    np.testing.assert_allclose(glances[-1].box_4 * 1000, answer, atol=1e-6)
+    asked = policy.tokenizer.decode(glances[-1].words_W)
+    whole = policy.tokenizer.decode(one.ids_T)
+    assert asked in whole.split("Find: ")[1].split("\n")[0]
+
+
+@pytest.mark.parametrize(
+  ("text", "names", "words"),
+  [
+    ("the red car north of Old Mill", ["Old Mill"], "the red car north of "),
+    ("by A, the van between A and B", ["A", "B"], ", the van between "),
+    ("the park", [], "the park"),
+  ],
+)
+def test_the_words_that_ask_are_the_longest_piece_without_a_name(text, names, words):
+  assert asking_words(text, names) == words

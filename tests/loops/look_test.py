@@ -82,12 +82,15 @@ def examiner(policy_folder, scenes):
 
 def test_cars_in_wide_views_are_zoomed_at_and_all_else_answered(examiner):
   make, policy = examiner
-  for one in make.views(0):
+  for one, glances in make.views(0):
     text = policy.tokenizer.decode(one.ids_T)
     asked = re.findall(r"Find: (.*?)(?:<\|im_end\|>|\n)", text)
     assert len(asked) == len(one.texts) >= 1
     side_m = int(re.search(r"Z\d: (\d+) m", text)[1])
     assert len(one.images) == 1
+    assert [glance.turn for glance in glances] == list(range(len(asked)))
+    for glance, question in zip(glances, asked):
+      assert question.startswith(policy.tokenizer.decode(glance.words_W))
     for question, action in zip(asked, one.texts):
       assert question.startswith("the ")
       box = json.loads(re.search(r"\[[\d, ]+\]", action)[0])
@@ -100,7 +103,7 @@ def test_cars_in_wide_views_are_zoomed_at_and_all_else_answered(examiner):
 
 def test_a_batch_is_a_function_of_its_step(examiner):
   make, _ = examiner
-  for a, b in zip(make.views(3), make.views(3)):
+  for (a, _), (b, _) in zip(make.views(3), make.views(3)):
     assert (a.ids_T == b.ids_T).all()
 
 

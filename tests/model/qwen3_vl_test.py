@@ -163,6 +163,35 @@ def test_scanned_and_rematerialised_equal_unrolled(params, config):
   np.testing.assert_allclose(scanned, unrolled, rtol=0, atol=5e-5)
 
 
+def test_a_probe_sees_every_layer_and_changes_nothing(params, config, whole):
+  """Each layer's attention, from the probe's q and k, is causal and sums to one."""
+  given, features, hidden_BTD = whole
+
+  def probe(q_BTHE, k_BSJE, mask_BTS):
+    shared = q_BTHE.shape[2] // k_BSJE.shape[2]
+    k_BSHE = jnp.repeat(k_BSJE, shared, axis=2)
+    att_BHTS = jnp.einsum("BTHE,BSHE->BHTS", q_BTHE, k_BSHE)
+    att_BHTS = jnp.where(mask_BTS[:, None], att_BHTS * config.text.head_dim**-0.5, -1e9)
+    return jax.nn.softmax(att_BHTS), q_BTHE
+
+  def run(config):
+    forward = cases.jit(
+      lambda p, f: qwen3_vl.forward_probed(p, config, given.tokens, f, probe)
+    )
+    return forward(params, features)
+
+  hidden, seen = run(config)
+  np.testing.assert_allclose(hidden, hidden_BTD, rtol=0, atol=1e-6)
+  assert len(seen) == config.text.layers
+  for ((att_BHTS, _),) in seen:
+    past_BTH = np.tril(att_BHTS).sum(-1).swapaxes(1, 2)
+    np.testing.assert_allclose(past_BTH[given.tokens.valid_BT], 1, atol=1e-5)
+  queries = [np.asarray(q) for ((_, q),) in seen]
+  assert not np.allclose(queries[0], queries[1])
+  _, ((_, scanned),) = run(dataclasses.replace(config, scan=True))
+  np.testing.assert_allclose(scanned, np.stack(queries), rtol=0, atol=5e-5)
+
+
 def test_padding_is_finite_and_changes_nothing(params, config):
   case = cases.CASES["one_image"]
   width = case.ids_BT.shape[1]

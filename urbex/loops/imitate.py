@@ -15,20 +15,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from urbex.baselines.expert import Expert
+from urbex.baselines.expert import Expert, whole_box
 from urbex.core import seeds
 from urbex.core.types import Params
-from urbex.data.records import Query
+from urbex.data.records import Instance, Query
 from urbex.env import prompt
-from urbex.env.episode import Episode, Observation
+from urbex.env.actions import Answer, parse
+from urbex.env.episode import Episode, Observation, box_xy, find_target
 from urbex.env.settings import LANDMARK_QUERY, EnvSettings
+from urbex.loops import gaze as gazes
+from urbex.loops.gaze import Demonstration, Gaze, Glance
 from urbex.loops.policy import Policy
 from urbex.loops.state import TrainState, apply_gradients
-from urbex.loops.update import policy_scores
+from urbex.model.qwen3_vl import logits
 from urbex.rl import losses
+from urbex.rl.logprobs import policy_logprobs
 from urbex.rollout.batch import Batch, BatchShape, batch_shape, collate
 from urbex.rollout.encoder import Encoder
-from urbex.rollout.trajectory import Limits, Trajectory, TrajectoryBuilder
+from urbex.rollout.scoring import batch_probed
+from urbex.rollout.trajectory import Limits, TrajectoryBuilder
 from urbex.scene.store import Scene
 
 
@@ -108,22 +113,22 @@ class Demonstrator:
     self._system = prompt.system_text(env)
     self._tools = prompt.tool_schemas(env)
 
-  def episodes(self, step: int) -> list[Trajectory]:
+  def episodes(self, step: int) -> list[Demonstration]:
     """Returns one batch of whole episodes, a pure function of (seed, step)."""
     rng = seeds.generator(self._seed, "imitate", step)
     count = min(self._settings.scenes, len(self._scenes))
     shown = rng.choice(len(self._scenes), count, replace=False, p=self._scene_weight)
-    trajectories = []
+    played = []
     for i in range(self._settings.batch):
       scene, query = self._draw(rng, int(shown[i % len(shown)]))
       name = self._names.make(rng) if rng.random() < self._settings.renamed else ""
-      trajectories.append(self._play(scene, query, name, rng))
-    return trajectories
+      played.append(self._play(scene, query, name, rng))
+    return played
 
-  def first_turns(self, step: int) -> list[Trajectory]:
+  def first_turns(self, step: int) -> list[Demonstration]:
     """Returns one batch of look-ups without pictures, under made-up names."""
     rng = seeds.generator(self._seed, "copy", step)
-    trajectories = []
+    written = []
     for _ in range(self._settings.batch):
       s = rng.choice(len(self._scenes), p=self._scene_weight)
       scene, query = self._draw(rng, int(s))
@@ -135,8 +140,8 @@ class Demonstrator:
       self._must(builder.start(self._system, self._tools, Observation(text)), query)
       call = prompt.call_text(LANDMARK_QUERY, {"name": name})
       self._must(builder.append_expert(call), query)
-      trajectories.append(builder.trajectory())
-    return trajectories
+      written.append(Demonstration(builder.trajectory()))
+    return written
 
   def _draw(self, rng: np.random.Generator, s: int) -> tuple[Scene, Query]:
     k = rng.choice(len(self._queries[s]), p=self._weight[s])
@@ -144,7 +149,7 @@ class Demonstrator:
 
   def _play(
     self, scene: Scene, query: Query, name: str, rng: np.random.Generator
-  ) -> Trajectory:
+  ) -> Demonstration:
     """Plays the expert; `name` stands for the query's landmark wherever it is read."""
 
     def rename(text: str) -> str:
@@ -153,18 +158,21 @@ class Demonstrator:
     def shown(observation: Observation) -> Observation:
       return dataclasses.replace(observation, text=rename(observation.text))
 
-    episode = Episode(scene, self._env)
+    episode, glances = Episode(scene, self._env), []
+    words_W = self._encoder.text(asking_words(query.text, query.landmark_names))
     expert = Expert(scene, query, self._env, rng)
     builder = TrajectoryBuilder(self._encoder, self._limits)
     observation = episode.reset(query)
     self._must(builder.start(self._system, self._tools, shown(observation)), query)
     while not episode.done:
       text = expert.act(observation, episode)
+      glances += _glances(text, episode, find_target(scene, query), words_W)
       self._must(builder.append_expert(rename(text)), query)
       observation = episode.step(text)
       if not episode.done:
         self._must(builder.append_observation(shown(observation)), query)
-    return builder.trajectory(stop_reason=episode.stop_reason, facts=episode.facts())
+    done = {"stop_reason": episode.stop_reason, "facts": episode.facts()}
+    return Demonstration(builder.trajectory(**done), tuple(glances))
 
   def _must(self, fits: bool, query: Query) -> None:
     if not fits:
@@ -177,52 +185,106 @@ class ImitateTask:
   def __init__(
     self,
     policy: Policy,
-    make: Callable[[int], list[Trajectory]],
+    make: Callable[[int], list[Demonstration]],
+    gaze: float = 0.0,
     probes: int = 4,
   ):
     """Sizes every batch after the first `probes` ones.
 
     Args:
       policy: config and vocabulary.
-      make: step number → trajectories.
+      make: step number → demonstrations.
+      gaze: weight of looking at what is asked for (`loops.gaze`).
       probes: batches looked at; one larger than all of them compiles once more.
     """
-    self._config, self._make = policy.config, make
+    self._config, self._make, self._gaze = policy.config, make, gaze
     self._allowed_V = policy.allowed_V
-    self._shape = _largest([batch_shape(make(step)) for step in range(probes)])
+    self._shape = _largest([self._need(make(step)) for step in range(probes)])
 
-  def batch(self, step: int) -> tuple[Batch, int]:
-    """Returns the step's batch and the bound on its policy tokens."""
-    trajectories = self._make(step)
-    shape = _largest([self._shape, batch_shape(trajectories)])
-    return collate(trajectories, self._config, shape), shape.policy
+  @staticmethod
+  def _need(made: list[Demonstration]) -> BatchShape:
+    return batch_shape([one.trajectory for one in made])
+
+  def batch(self, step: int) -> tuple[Batch, Gaze, int]:
+    """Returns the step's batch, where to look, the bound on its policy tokens."""
+    made = self._make(step)
+    shape = _largest([self._shape, self._need(made)])
+    batch = collate([one.trajectory for one in made], self._config, shape)
+    return batch, gazes.gaze(made, shape), shape.policy
 
   def make_step(self, optimizer: Any) -> Callable[..., Any]:
     """Returns the update (donates the state)."""
-    config, allowed_V = self._config, jnp.asarray(self._allowed_V)
+    allowed_V = jnp.asarray(self._allowed_V)
 
-    @partial(jax.jit, donate_argnums=0, static_argnums=2)
-    def step(state: TrainState, batch: Batch, size: int):
-      grads_of = jax.value_and_grad(_loss, has_aux=True)
-      (value, stats), grads = grads_of(state.params, config, batch, allowed_V, size)
+    @partial(jax.jit, donate_argnums=0, static_argnums=3)
+    def step(state: TrainState, batch: Batch, wanted: Gaze, size: int):
+      loss = partial(_loss, self._config, batch, wanted, allowed_V, size, self._gaze)
+      grads, stats = jax.grad(loss, has_aux=True)(state.params)
       state, extra = apply_gradients(state, grads, optimizer)
-      return state, {"loss": value, "grad_norm": extra["grad_norm"], **stats}
+      return state, {"grad_norm": extra["grad_norm"], **stats}
 
     return lambda state, made: step(state, *made)
 
 
 def _loss(
-  params: Params, config: Any, batch: Batch, allowed_V: jax.Array, size: int
+  config: Any,
+  batch: Batch,
+  wanted: Gaze,
+  allowed_V: jax.Array,
+  size: int,
+  weight: float,
+  params: Params,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-  """Returns the mean negative log-likelihood a token, and it by turn."""
-  logp_BT = policy_scores(params, config, batch, allowed_V, size).logp_BT
+  """Returns what is minimised, and statistics.
+
+  `loss` is the mean negative log-likelihood a token, and there is one for each turn;
+  `gaze/read` and `gaze/look`, cross-entropies of attention, are added `weight` times.
+  """
+  watch = gazes.probe(batch, wanted) if weight else None
+  hidden_BTD, probed = batch_probed(params, config, batch, watch)
+  logp_BT = policy_logprobs(
+    hidden_BTD,
+    batch.ids_BT,
+    batch.policy_BT,
+    allowed_V,
+    lambda hidden_ND: logits(params, config, hidden_ND),
+    size=size,
+  ).logp_BT
   mask_BT = jnp.asarray(batch.policy_BT)
-  stats = {}
+  loss = losses.imitation_loss(logp_BT, mask_BT, mask_BT.sum())
+  total, stats = loss, {"loss": loss}
+  parts = gazes.losses(probed) if weight else {}
+  for part, (missed, count) in parts.items():
+    total += weight * missed / jnp.maximum(count, 1)
+    stats[f"sum/gaze/{part}"], stats[f"count/{part}"] = missed, count
   for turn in range(4):
     at_BT = mask_BT & (batch.turn_BT == turn)
     stats[f"sum/nll/turn{turn}"] = -(logp_BT * at_BT).sum()
     stats[f"count/turn{turn}"] = at_BT.sum()
-  return losses.imitation_loss(logp_BT, mask_BT, mask_BT.sum()), stats
+  return total, stats
+
+
+def asking_words(text: str, names: Sequence[str]) -> str:
+  """Returns the longest piece of a query without a landmark's name, blanks and all."""
+  for name in names:
+    text = text.replace(name, "\n")
+  return max(text.split("\n"), key=len)
+
+
+def _glances(
+  text: str, episode: Episode, target: Instance, words_W: np.ndarray
+) -> list[Glance]:
+  """Returns where the expert looks to write `text`; nowhere to copy from text."""
+  action = parse(text, episode.settings)
+  if isinstance(action, Answer):
+    view = episode.views[action.view]
+  else:
+    view = episode.views.get(action.arguments.get("view", ""))
+  if view is None or view.id == "G":
+    return []
+  turn, image = len(episode.facts().turns), list(episode.views).index(view.id)
+  box_4 = np.array(whole_box(view, box_xy(target))) / 1000
+  return [Glance(turn, image, box_4, 0, words_W)]
 
 
 def _weights(scene: Scene, queries: Sequence[Query], power: float) -> np.ndarray:

@@ -20,11 +20,12 @@ from urbex.env import prompt
 from urbex.env.episode import Observation
 from urbex.env.settings import ZOOM_IN, EnvSettings
 from urbex.env.views import top_down
-from urbex.loops.imitate import NameMaker
+from urbex.loops.gaze import Demonstration, Glance
+from urbex.loops.imitate import NameMaker, asking_words
 from urbex.loops.policy import Policy
 from urbex.loops.windows import Window, WindowSource
 from urbex.rollout.encoder import Encoder
-from urbex.rollout.trajectory import Limits, Trajectory, TrajectoryBuilder
+from urbex.rollout.trajectory import Limits, TrajectoryBuilder
 from urbex.scene.store import Scene
 
 # In a wider window a car is zoomed at, in a closer one it is answered.
@@ -125,24 +126,24 @@ class Examiner:
     self._names = NameMaker([n for q in queries for n in q.landmark_names])
     self._system, self._tools = prompt.system_text(env), prompt.tool_schemas(env)
 
-  def views(self, step: int) -> list[Trajectory]:
+  def views(self, step: int) -> list[Demonstration]:
     """Returns one batch, a pure function of (seed, step)."""
     rng = seeds.generator(self._seed, "look", step)
     near = dict(zip(CATEGORIES, self._settings.near))
-    trajectories: list[Trajectory] = []
-    while len(trajectories) < self._settings.batch:
+    examined: list[Demonstration] = []
+    while len(examined) < self._settings.batch:
       window = self._source.draw(rng, self._settings.sides_m, near)
       asked = ask(window, self._names.make(rng))
       if asked:
-        trajectories.append(self._examine(window, asked, rng))
-    return trajectories
+        examined.append(self._examine(window, asked, rng))
+    return examined
 
   def _examine(
     self,
     window: Window,
     asked: list[tuple[Expression, int]],
     rng: np.random.Generator,
-  ) -> Trajectory:
+  ) -> Demonstration:
     number = 1 if window.side_m > CAR_SIDE_M else int(rng.integers(1, 3))
     view = f"Z{number}"
     x, y = (int(v) for v in rng.integers(0, 700, 2))
@@ -152,7 +153,7 @@ class Examiner:
     )
     shown = top_down(view, "zoom", window.image, (0, 0, window.side_m, window.side_m))
     builder = TrajectoryBuilder(self._encoder, self._limits)
-    chosen = _spread(asked, self._settings.questions, rng)
+    chosen, glances = _spread(asked, self._settings.questions, rng), []
     for place, (expression, k) in enumerate(chosen):
       question = f"Find: {expression.text()}"
       if place == 0:
@@ -162,7 +163,11 @@ class Examiner:
         fits = builder.append_observation(Observation(question))
       if not fits or not builder.append_expert(_action(window, view, k, rng)):
         break
-    return builder.trajectory()
+      words_W = self._encoder.text(
+        asking_words(expression.text(), [expression.landmark])
+      )
+      glances.append(Glance(place, 0, window.box_K4[k], place, words_W))
+    return Demonstration(builder.trajectory(), tuple(glances))
 
 
 def _spread(

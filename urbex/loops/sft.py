@@ -56,6 +56,7 @@ class SftSettings:
     windows: what the tower is shown.
     copies, questions, episodes: batches of the other stages.
     limits: of a trajectory.
+    gaze: weight of looking at what is asked for, in look and imitate.
     probe: batches of held-out windows that score the tower.
   """
 
@@ -69,6 +70,7 @@ class SftSettings:
   questions: LookSettings = dataclasses.field(default_factory=LookSettings)
   episodes: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
   limits: Limits = dataclasses.field(default_factory=Limits)
+  gaze: float = 0.3
   probe: int = 32
 
 
@@ -134,12 +136,12 @@ def train(config: ConfigDict, run: Run) -> None:
   examiner = Examiner(
     policy, practice, world.env, settings.limits, settings.questions, config.seed
   )
-  for name, make in (
-    ("copy", demonstrate(settings.copies).first_turns),
-    ("look", examiner.views),
-    ("imitate", demonstrate(settings.episodes).episodes),
+  for name, make, gaze in (
+    ("copy", demonstrate(settings.copies).first_turns, 0.0),
+    ("look", examiner.views, settings.gaze),
+    ("imitate", demonstrate(settings.episodes).episodes, settings.gaze),
   ):
-    task = ImitateTask(policy, make)
+    task = ImitateTask(policy, make, gaze)
     stage = getattr(settings, name)
     params = warm.stage(name, stage, params, task.make_step, task.batch)
   policy.with_params(params).export(run.folder / "policy", jnp.bfloat16)

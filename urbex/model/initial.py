@@ -30,8 +30,11 @@ def _std(path: str, shape: tuple[int, ...], config: ModelConfig) -> float:
   Kernels scale with fan-in, which trains a small model from scratch in far fewer
   steps than the published 0.02, and residual writers with depth besides.
   """
-  if path.endswith("embedding"):
+  if path.endswith("pos_embed/embedding"):
     return 0.02
+  if path.endswith("embedding"):
+    # As loud as what a layer adds, so that the second layer still reads the words.
+    return 0.1
   fan_in = shape[-2]
   if _RESIDUAL.search(path):
     depth = (config.vision if path.startswith("visual") else config.text).layers

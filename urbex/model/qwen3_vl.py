@@ -4,7 +4,7 @@ The tree's paths are the module's attributes, which carry the names of the publi
 checkpoint; layers of one kind are stacked on a leading axis.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -15,6 +15,7 @@ from urbex.model.cache import Cache, init_cache
 from urbex.model.config import ModelConfig
 from urbex.model.initial import init_params
 from urbex.model.module import Qwen3VL, bind
+from urbex.model.text import Probe
 from urbex.model.vision import ImageFeatures
 from urbex.model.vision_layout import VisionLayout
 
@@ -26,6 +27,7 @@ __all__ = [
   "encode_images",
   "extend",
   "forward",
+  "forward_probed",
   "gather_rows",
   "init_cache",
   "init_params",
@@ -138,6 +140,31 @@ def forward(
   Each token sees the valid tokens at or before it. Padding's states are finite and
   meaningless. `features` None means that no row has an image.
   """
+  return forward_probed(params, config, tokens, features, None, remat)[0]
+
+
+def forward_probed(
+  params: Params,
+  config: ModelConfig,
+  tokens: Tokens,
+  features: RowFeatures | None,
+  probe: Probe | None,
+  remat: bool = False,
+) -> tuple[jax.Array, Any]:
+  """Runs `forward` and, beside it, `probe` on every layer's queries and keys.
+
+  Args:
+    params: the parameter tree; likewise the next three, as in `forward`.
+    config: the model's config.
+    tokens: whole rows.
+    features: the rows' images.
+    probe: (q [B, T, H, E], k [B, S, J, E], may-see mask [B, T, S]) to anything.
+    remat: recompute layers in the backward pass.
+
+  Returns:
+    Hidden states, and a one-tuple of the probe's results for every layer: stacked
+    on a leading axis when the config scans, else a list of them.
+  """
   model = bind(params, config)
   x_BTD, add_deep, taps = _embed(model, tokens, features)
   return model.language_model(
@@ -148,6 +175,7 @@ def forward(
     taps,
     scan=config.scan,
     remat=remat,
+    probe=probe,
   )
 
 

@@ -1,6 +1,7 @@
 """The language model: grouped-query attention, interleaved M-RoPE, deepstack."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,9 @@ from flax import nnx
 from urbex.model import cache as kv
 from urbex.model import layers
 from urbex.model.config import TextConfig
+
+# (q [B, T, H, E], k [B, S, J, E], mask [B, T, S]) of a layer, to anything.
+Probe = Callable[[jax.Array, jax.Array, jax.Array], Any]
 
 
 def mrope_axis(section: tuple[int, int, int]) -> np.ndarray:
@@ -150,27 +154,36 @@ class TextModel(nnx.Module):
     *,
     scan: bool,
     remat: bool,
-  ) -> jax.Array:
-    """Runs whole rows, causally; add_deep(x, k) follows layer k < taps."""
+    probe: Probe | None = None,
+  ) -> tuple[jax.Array, Any]:
+    """Runs whole rows, causally; add_deep(x, k) follows layer k < taps.
+
+    Returns:
+      Hidden states, and what `probe` gave of each layer (see `apply_stack`).
+    """
     rope = rotation(position_3BT, self.config, x_BTD.dtype)
     tokens = x_BTD.shape[1]
     causal_TS = jnp.tril(jnp.ones((tokens, tokens), bool))
     mask_BTS = causal_TS[None] & valid_BT[:, None, :]
 
-    def attention(q_BTHE, k_BSJE, v_BSJE):
-      k_BJES, v_BJSE = k_BSJE.transpose(0, 2, 3, 1), v_BSJE.swapaxes(1, 2)
-      return attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS)
-
     def layer(module, x_BTD, k):
-      x_BTD = module(x_BTD, rope, attention)
-      if not taps:
-        return x_BTD, None
-      if scan:
-        return jax.lax.cond(k < taps, add_deep, lambda x, _: x, x_BTD, k), None
-      return (add_deep(x_BTD, k) if k < taps else x_BTD), None
+      seen = []
 
-    x_BTD, _ = layers.apply_stack(self.layers, x_BTD, layer, scan=scan, remat=remat)
-    return self.norm(x_BTD)
+      def attention(q_BTHE, k_BSJE, v_BSJE):
+        if probe is not None:
+          seen.append(probe(q_BTHE, k_BSJE, mask_BTS))
+        k_BJES, v_BJSE = k_BSJE.transpose(0, 2, 3, 1), v_BSJE.swapaxes(1, 2)
+        return attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS)
+
+      x_BTD = module(x_BTD, rope, attention)
+      if taps and scan:
+        x_BTD = jax.lax.cond(k < taps, add_deep, lambda x, _: x, x_BTD, k)
+      elif not scan and k < taps:
+        x_BTD = add_deep(x_BTD, k)
+      return x_BTD, tuple(seen)
+
+    x_BTD, seen = layers.apply_stack(self.layers, x_BTD, layer, scan=scan, remat=remat)
+    return self.norm(x_BTD), seen
 
   def extend(
     self,

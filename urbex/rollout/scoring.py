@@ -1,6 +1,7 @@
 """Runs the model over collated batches and image groups."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ from urbex.core.types import Params
 from urbex.model import qwen3_vl
 from urbex.model.config import ModelConfig
 from urbex.model.qwen3_vl import ImageFeatures
+from urbex.model.text import Probe
 from urbex.rollout.batch import Batch, ImageGroup
 
 
@@ -48,8 +50,19 @@ def batch_hidden(
 
   Differentiable; jit it together with the loss.
   """
+  return batch_probed(params, config, batch, None, remat)[0]
+
+
+def batch_probed(
+  params: Params,
+  config: ModelConfig,
+  batch: Batch,
+  probe: Probe | None,
+  remat: bool = False,
+) -> tuple[jax.Array, Any]:
+  """Returns `batch_hidden` and what `probe` saw (`qwen3_vl.forward_probed`)."""
   features = encode_groups(params, config, batch.groups, remat)
   rows = None
   if features is not None:
     rows = qwen3_vl.gather_rows(features, jnp.asarray(batch.slot_BI))
-  return qwen3_vl.forward(params, config, batch.tokens, rows, remat)
+  return qwen3_vl.forward_probed(params, config, batch.tokens, rows, probe, remat)
