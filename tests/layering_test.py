@@ -33,7 +33,7 @@ MAY_IMPORT = {
   "launch": {*EVERYTHING, "config_files", "needs", "prepare"},
   "config_files": CORE,
   "prepare": {"core", "data", "scene"},
-  "needs": {"core", "scene", "loops"},
+  "needs": {"core", "scene", "loops", "model"},
 }
 
 WITHOUT_JAX = ("core", "geo", "data", "scene", "env")

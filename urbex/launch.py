@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from absl import flags, logging
 from ml_collections import ConfigDict
 
-from urbex import config_files
+from urbex import config_files, needs
 from urbex.core.errors import UserError
-from urbex.core.run import Run
+from urbex.core.run import Run, finished_steps
 from urbex.core.settings import nearest
 
 # A step's name -> where its function lives: step(config, run), imported when needed.
@@ -105,7 +105,9 @@ def launch(argv: Sequence[str]) -> None:
   """Parses `argv` (without the program's name) and runs the config's steps.
 
   Raises:
-    UserError: an unknown flag, config, key or step, or a value of another type.
+    UserError: an unknown flag, config, key or step, a value of another type or out of
+      range, or a policy or data that the steps need and nothing makes: all of it
+      before any step starts.
   """
   own, overrides = _own_flags(argv)
   if own.help:
@@ -121,10 +123,12 @@ def launch(argv: Sequence[str]) -> None:
   for step in config.steps:
     if step not in STEPS:
       _load_step(step)
+  needs.check_sections(config)
   if FOLDERLESS.issuperset(config.steps):
     _run_steps(config, None)
     return
   folder = own.workdir or os.path.join("runs", name)
+  needs.check_inputs(config, folder, finished_steps(folder))
   may_differ = tuple(config.get("may_differ", ()))
   with Run(folder, name, config.to_dict(), may_differ=may_differ) as run:
     if run.resumed:

@@ -1,24 +1,135 @@
-"""The step `needs`: says what a run lacks, and how to get it, before it starts."""
+"""Says what a config's steps lack, and how to get it, before any of them starts.
 
+A step may come after minutes or hours of others: what it will refuse must be known
+now. What an earlier step of the same config makes is not asked for. Modules are
+imported when a step needs them: a config that only lists or builds imports no jax.
+"""
+
+import importlib
+import os
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from urbex.core.errors import UserError
 from urbex.core.run import Run
-from urbex.loops.setup import find_policy
-from urbex.scene.store import open_scenes
+from urbex.core.settings import section
+
+_CITY = {
+  "city": "urbex.data.osm_city:CitySettings",
+  "store": "urbex.scene.build:StoreSettings",
+}
+_WORLD = {
+  "env": "urbex.env.settings:EnvSettings",
+  "reward": "urbex.rl.rewards:RewardSettings",
+}
+_PLAYED = {**_WORLD, "eval": "urbex.loops.evaluate:EvalSettings"}
+_LEARNED = {**_PLAYED, "rollout": "urbex.rollout.driver:RolloutSettings"}
+
+# A step's name -> the sections it reads, and where their dataclasses live.
+SECTIONS = {
+  "city": _CITY,
+  "practice": _CITY,
+  "train": {
+    **_WORLD,
+    "rollout": "urbex.rollout.driver:RolloutSettings",
+    "advantage": "urbex.loops.step:AdvantageSettings",
+    "loss": "urbex.rl.losses:LossSettings",
+    "optimisation": "urbex.loops.state:Optimisation",
+    "updates": "urbex.loops.update:UpdateSettings",
+    "grpo": "urbex.loops.grpo:GrpoSettings",
+  },
+  "sft": {**_WORLD, "sft": "urbex.loops.sft:SftSettings"},
+  "baselines": _PLAYED,
+  "before": _LEARNED,
+  "eval": _LEARNED,
+  "zeroshot": {**_LEARNED, "zeroshot": "urbex.loops.zeroshot:ZeroshotSettings"},
+}
+
+# Steps that start from `config.model`; the second kind only where no policy was made.
+_FROM_MODEL, _FROM_POLICY = {"train", "before"}, {"eval", "zeroshot"}
+_MAKE_POLICY = {"train", "sft"}
+_IN_SCENES = {"train", "sft", "baselines", "before", "eval", "zeroshot"}
 
 
-def _lacks_model(name: str) -> bool:
+def check_sections(config: Any) -> None:
+  """Builds the settings of every section that a step of `config.steps` will read.
+
+  Raises:
+    UserError: an unknown or missing key, or a value of another type or out of range.
+  """
+  wanted = {k: v for step in config.steps for k, v in SECTIONS.get(step, {}).items()}
+  for name, place in wanted.items():
+    module, kind = place.split(":")
+    section(config, name, getattr(importlib.import_module(module), kind))
+
+
+def check_inputs(
+  config: Any, folder: str | os.PathLike, finished: Collection[str]
+) -> None:
+  """Looks for the policy and the scenes that steps read and no earlier step makes.
+
+  Args:
+    config: its steps.
+    folder: of the run, which may hold a policy already.
+    finished: steps that are done and read nothing any more.
+
+  Raises:
+    UserError: something is missing (every missing thing in one line), or the policy's
+      config.json is no Qwen3-VL's.
+  """
+  model, data, practice = False, False, False
+  policy = (Path(folder) / "policy").is_dir()
+  made: set[str] = set()
+  for step in config.steps:
+    if step not in finished:
+      model |= step in _FROM_MODEL or (step in _FROM_POLICY and not policy)
+      data |= step in _IN_SCENES and "city" not in made
+      practice |= step == "sft" and "practice" not in made
+    policy |= step in _MAKE_POLICY
+    made.add(step)
+  lines = [*_lacks_model(config)] if model else []
+  lines += _lacks_scenes(config, "data") if data else []
+  lines += _lacks_scenes(config, "practice.data") if practice else []
+  if lines:
+    raise UserError("; ".join(lines))
+  if model:
+    from urbex.loops.setup import find_policy
+    from urbex.model.config import ModelConfig
+
+    ModelConfig.from_folder(find_policy(config.model))
+
+
+def _lacks_model(config: Any) -> Iterable[str]:
+  from urbex.loops.setup import find_policy
+
+  if not config.get("model"):
+    yield "config.model: missing; name the folder of a Qwen3-VL checkpoint"
+    return
   try:
-    find_policy(name)
-  except UserError:
-    return True
-  return False
+    find_policy(config.model)
+  except UserError as error:
+    source = config.get("sources", {}).get("model")
+    found = f"config.model: {config.model} is not there: {source}"
+    yield found if source else str(error)
+
+
+def _lacks_scenes(config: Any, key: str) -> Iterable[str]:
+  folder: Any = config
+  for part in key.split("."):
+    folder = folder.get(part) or {}
+  if not folder:
+    yield f"config.{key}: missing; name a folder of scenes"
+  elif not any(Path(folder).glob("*/meta.json")):
+    source = config.get("sources", {}).get(key) or (
+      f"build some (--config=city makes Helsinki's in data/helsinki), or name others "
+      f"with --config.{key}=DIR"
+    )
+    yield f"config.{key}: {folder} has no scenes: {source}"
 
 
 def check_needs(config: Any, run: Run | None = None) -> None:
-  """Checks the weights and the scenes of a config against what is on disk.
+  """The step `needs`: the policy and scenes are there, and every store opens.
 
   Args:
     config: `model` and `data`, and `sources`, which says of each where it comes from.
@@ -28,12 +139,10 @@ def check_needs(config: Any, run: Run | None = None) -> None:
     UserError: something is missing (every missing thing in one line), or a store is
       of another version or damaged.
   """
+  from urbex.scene.store import open_scenes
+
   del run
-  lines = []
-  if _lacks_model(config.model):
-    lines.append(f"config.model: {config.model} is not there: {config.sources.model}")
-  if not any(Path(config.data).glob("*/meta.json")):
-    lines.append(f"config.data: {config.data} has no scenes: {config.sources.data}")
+  lines = [*_lacks_model(config), *_lacks_scenes(config, "data")]
   if lines:
     raise UserError("; ".join(lines))
   scenes = open_scenes(config.data)

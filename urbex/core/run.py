@@ -96,6 +96,16 @@ def _hardware() -> dict[str, Any]:
   }
 
 
+def finished_steps(folder: str | os.PathLike) -> frozenset[str]:
+  """Returns the steps that earlier launches finished in `folder`; none when new.
+
+  Raises:
+    UserError: the manifest is damaged.
+  """
+  path = Path(folder) / "manifest.json"
+  return frozenset(read_json(path)["steps"]) if path.is_file() else frozenset()
+
+
 class Run:
   """One run's folder, held by one process at a time; use it as a context.
 

@@ -78,3 +78,22 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], where: str = "config"
     if required and name not in values:
       raise UserError(f"{where}.{name}: missing")
   return kind(**{k: _coerce(v, hints[k], f"{where}.{k}") for k, v in values.items()})
+
+
+def section(config: Any, name: str, kind: type[T]) -> T:
+  """Builds `kind` from `config.<name>`; an absent section gives its defaults.
+
+  Args:
+    config: a ConfigDict, or any mapping.
+    name: of the section.
+    kind: as for `from_mapping`.
+
+  Raises:
+    UserError: an unknown key (with the nearest), a missing required key, or a value
+      of another type or out of range.
+  """
+  values = config.get(name, {})
+  values = values.to_dict() if hasattr(values, "to_dict") else values
+  if not isinstance(values, Mapping):
+    raise UserError(f"config.{name}: want a section of settings, found {values!r}")
+  return from_mapping(kind, values, f"config.{name}")

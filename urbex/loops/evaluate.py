@@ -20,7 +20,7 @@ from urbex.env.pool import EnvPool
 from urbex.loops import metrics
 from urbex.loops.episodes import rows
 from urbex.loops.learned import LearnedPlayer
-from urbex.loops.players import Player, baseline_player
+from urbex.loops.players import BASELINES, Player, baseline_player
 from urbex.loops.policy import Policy
 from urbex.loops.queries import split_hash, split_queries
 from urbex.loops.replays import keep_replay
@@ -56,7 +56,11 @@ class EvalSettings:
   replays: int = 3
 
   def __post_init__(self):
-    for name, known in (("splits", SPLITS), ("modes", ("greedy", "sampled"))):
+    for name, known in (
+      ("splits", SPLITS),
+      ("modes", ("greedy", "sampled")),
+      ("baselines", BASELINES),
+    ):
       for value in getattr(self, name):
         if value not in known:
           raise UserError(f"eval.{name}: want any of {known}, found {value!r}")

@@ -16,6 +16,9 @@ from urbex.loops.episodes import Episode
 from urbex.loops.progress import Progress
 from urbex.scene.store import Scene
 
+# Who plays by script: the upper bound of the tools, and chance.
+BASELINES = ("expert", "random")
+
 MakePolicy = Callable[[Scene, Query, int], scripted.Policy]
 
 

@@ -3,31 +3,17 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
 
 from ml_collections import ConfigDict
 
 from urbex.core.errors import UserError
-from urbex.core.settings import from_mapping
+from urbex.core.settings import section
 from urbex.env.settings import EnvSettings
 from urbex.rl.rewards import RewardSettings
 from urbex.scene.store import Scene, open_scenes
 
-T = TypeVar("T")
-
 # Policies that come with the package.
 SHIPPED = Path(__file__).resolve().parents[1] / "policies"
-
-
-def section(config: ConfigDict, name: str, kind: type[T]) -> T:
-  """Builds `kind` from `config.<name>`; an absent section gives its defaults.
-
-  Raises:
-    UserError: an unknown key (with the nearest) or a value of another type.
-  """
-  values: Any = config.get(name, {})
-  values = values.to_dict() if isinstance(values, ConfigDict) else values
-  return from_mapping(kind, values, f"config.{name}")
 
 
 def find_policy(name: str) -> Path:

@@ -50,7 +50,7 @@ class UpdateSettings:
   def __post_init__(self):
     for name in ("micro_batch", "passes"):
       if getattr(self, name) < 1:
-        raise UserError(f"update.{name}: want at least 1, found {getattr(self, name)}")
+        raise UserError(f"updates.{name}: want at least 1, found {getattr(self, name)}")
 
 
 class Sums(NamedTuple):
