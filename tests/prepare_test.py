@@ -11,7 +11,9 @@ import threading
 import pytest
 
 from urbex import config_files, launch, prepare
+from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json
+from urbex.data.osm_pbf import packaged_extract
 from urbex.scene.store import open_scenes
 
 SMALL = (
@@ -99,9 +101,80 @@ def test_other_settings_are_refused_with_the_difference(copy, capsys):
   assert len(open_scenes(copy)) == 2
 
 
+def test_a_copy_of_the_extract_is_the_same_city(copy, tmp_path, asked, capsys):
+  """The file names the scenes; where it lies, and what it is called, is no matter."""
+  other = shutil.copy(packaged_extract(), tmp_path / "Copy of Helsinki.osm.pbf")
+  assert build(copy, f"--config.city.osm={other}") == 0
+  assert asked == []
+  shutil.rmtree(copy / "helsinki_block_1")
+  assert build(copy, f"--config.city.osm={other}") == 0
+  assert asked == ["helsinki_block_1"]
+  with other.open("ab") as file:
+    file.write(b"\0")
+  assert build(copy, f"--config.city.osm={other}") == 2
+
+
+def test_a_stamp_of_an_earlier_release_still_counts(copy, asked):
+  stamp = read_json(copy / "city.json")
+  stamp["recipe"]["extract"] = "packaged"
+  write_json(copy / "city.json", stamp)
+  assert build(copy) == 0
+  assert asked == []
+
+
+@pytest.fixture
+def practise(city, tmp_path, monkeypatch):
+  """The step `practice` beside the city, with builders that only say they are done."""
+  built = []
+
+  class QuickBuilders(contextlib.nullcontext):
+    def run(self, plans, folder, store):
+      for plan in plans:
+        built.append(plan.scene_id)
+        yield plan, 0, 0
+
+  monkeypatch.setattr(
+    prepare, "_Builders", lambda limit: QuickBuilders(QuickBuilders())
+  )
+  monkeypatch.setattr(prepare, "_opens", lambda path: True)
+  _, config = config_files.load("city", [f"--config.data={city}", *SMALL])
+  config.unlock().practice = {"data": str(tmp_path / "practice"), "worlds": 1}
+
+  def practise(worlds, **city):
+    built.clear()
+    config.practice.worlds = worlds
+    config.city.update(city)
+    prepare.prepare_practice(config)
+    return [scene.rpartition("_")[2] for scene in built]
+
+  return practise
+
+
+def test_more_practice_worlds_are_added_and_fewer_are_refused(practise):
+  assert practise(2) == ["1", "2"]
+  assert practise(3) == ["3"]
+  assert practise(3) == []
+  with pytest.raises(
+    UserError, match=r"worlds: 3 there, 2 here.*config\.practice\.data"
+  ):
+    practise(2)
+  with pytest.raises(UserError, match="want at least 1, found 0"):
+    practise(0)
+
+
+def test_practice_of_a_city_of_another_name_is_refused(practise, tmp_path):
+  """Its objects would be held out by another draw than the city's own."""
+  practise(1)
+  stamp = tmp_path / "practice" / "city.json"
+  stamp.write_text(stamp.read_text().replace("helsinki_block", "stad_block"))
+  with pytest.raises(UserError, match="scenes: stad_block_1_practice_1 there"):
+    practise(1)
+
+
 @pytest.mark.parametrize(
   ("word", "message"),
   [
+    ("--config.workers=-1", "config.workers: want 0 (one a core) or more, found -1"),
     ("--config.city.osm=no/such.osm.pbf", "no/such.osm.pbf"),
     ("--config.city.block_m=5", "city.block_m"),
   ],

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from multiprocessing import connection, resource_tracker
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from urbex.core.run import Run, differences
 from urbex.core.settings import from_mapping
 from urbex.data.city_plan import practice
 from urbex.data.osm_city import BlockPlan, CitySettings, blocks, build_block
+from urbex.data.osm_pbf import packaged_extract
 from urbex.scene.build import StoreSettings, build_scene
 from urbex.scene.store import open_scene
 
@@ -41,29 +42,77 @@ def _recipe(city: CitySettings, store: StoreSettings) -> dict[str, Any]:
   return {
     "city": dataclasses.asdict(city),
     "store": {**dataclasses.asdict(store), "label_names": list(store.label_names)},
-    "extract": sha256(city.osm) if city.osm else "packaged",
+    "extract": _extract_hash(city),
   }
 
 
-def _done(folder: Path, recipe: dict[str, Any], source: str) -> set[str]:
-  """Returns the scenes already built from this recipe.
+def _extract_hash(city: CitySettings) -> str:
+  return sha256(city.osm or packaged_extract())
+
+
+def _stamp(folder: Path) -> dict[str, Any] | None:
+  """Returns what a folder was made from, None where nothing is built yet."""
+  path = folder / STAMP
+  stamp = read_json(path) if path.exists() else {"scenes": []}
+  if not stamp["scenes"]:
+    return None
+  if stamp["recipe"]["extract"] == "packaged":
+    # So stamps said before they named the bytes of the packaged extract too.
+    stamp["recipe"]["extract"] = sha256(packaged_extract())
+  return stamp
+
+
+def _city_blocks(city: CitySettings, folder: Path) -> list[BlockPlan]:
+  """Returns the blocks, named as in `folder` where that was made from equal bytes.
+
+  An extract's file names the scenes, and the name decides which objects are held out:
+  the same map under another name would be another city.
+  """
+  plans, stamp = blocks(city), _stamp(folder)
+  if stamp is None or stamp["recipe"]["extract"] != _extract_hash(city):
+    return plans
+  stem = stamp["scenes"][0].rpartition("_block_")[0]
+  return [
+    dataclasses.replace(plan, map_id=f"{stem}_block_{plan.index}") for plan in plans
+  ]
+
+
+def _worlds(scenes: Iterable[str]) -> int:
+  """Returns the number of practice worlds that the scenes' names count up to."""
+  return max(
+    int(s.rpartition("_practice_")[2]) if "_practice_" in s else 0 for s in scenes
+  )
+
+
+def _done(
+  folder: Path, recipe: dict[str, Any], source: str, wanted: Collection[str]
+) -> set[str]:
+  """Returns the scenes of `wanted` that are built already from this recipe.
 
   Raises:
-    UserError: the folder holds a city of another recipe (with the difference).
+    UserError: the folder holds a city of another recipe (with the difference), or
+      more than is wanted, which a run there would use too.
   """
   if folder.exists() and not folder.is_dir():
     raise UserError(f"{folder}: is a file; want a folder (--config.data=DIR)")
-  stamp = folder / STAMP
-  if not stamp.exists():
+  earlier = _stamp(folder)
+  if earlier is None:
     return set()
-  earlier = read_json(stamp)
-  lines = differences(earlier["recipe"], recipe)
-  if lines and earlier["scenes"]:
+  # Where the extract lies is no matter: its bytes are compared.
+  lines = differences(earlier["recipe"], recipe, may_differ=("city.osm",))
+  there, here = _worlds(earlier["scenes"]), _worlds(wanted)
+  others = sorted(set(earlier["scenes"]) - set(wanted))
+  if there > here:
+    lines.append(f"practice.worlds: {there} there, {here} here")
+  elif others and not lines and earlier["source"] == source:
+    lines.append(f"scenes: {others[0]} there, {min(wanted)} here")
+  if lines:
+    key = "practice.data" if here else "data"
     raise UserError(
       f"{folder}: holds a city made with other settings ({'; '.join(lines)}); "
-      "choose another folder with --config.data=DIR, or remove this one"
+      f"choose another folder with --config.{key}=DIR, or remove this one"
     )
-  if lines or earlier["source"] != source:
+  if earlier["source"] != source:
     return set()
   return {scene for scene in earlier["scenes"] if _opens(folder / scene)}
 
@@ -175,20 +224,26 @@ def prepare_city(config: Any, run: Run | None = None) -> None:
   """
   del run
   city = from_mapping(CitySettings, config.city.to_dict(), "config.city")
-  _prepare(config, city, blocks(city), Path(config.data))
+  folder = Path(config.data)
+  _prepare(config, city, _city_blocks(city, folder), folder)
 
 
 def prepare_practice(config: Any, run: Run | None = None) -> None:
   """Builds `config.practice.worlds` other looks of the blocks not held out.
 
   They go to the folder `config.practice.data`; like `prepare_city`, a rerun goes on.
+  More worlds than before are added to those that are there; fewer are refused, since
+  a run uses every scene of the folder.
 
   Raises:
     UserError: as `prepare_city`.
   """
   del run
   city = from_mapping(CitySettings, config.city.to_dict(), "config.city")
-  plans = practice(blocks(city), config.practice.worlds)
+  worlds = config.practice.worlds
+  if worlds < 1:
+    raise UserError(f"config.practice.worlds: want at least 1, found {worlds}")
+  plans = practice(_city_blocks(city, Path(config.data)), worlds)
   _prepare(config, city, plans, Path(config.practice.data))
 
 
@@ -196,8 +251,12 @@ def _prepare(
   config: Any, city: CitySettings, plans: list[BlockPlan], folder: Path
 ) -> None:
   store = from_mapping(StoreSettings, config.store.to_dict(), "config.store")
+  if config.workers < 0:
+    raise UserError(
+      f"config.workers: want 0 (one a core) or more, found {config.workers}"
+    )
   recipe, source = _recipe(city, store), _source_hash()
-  done = _done(folder, recipe, source)
+  done = _done(folder, recipe, source, {plan.scene_id for plan in plans})
   missing = [plan for plan in plans if plan.scene_id not in done]
   stamp = {"recipe": recipe, "source": source}
   write_json(folder / STAMP, {**stamp, "scenes": sorted(done)})
