@@ -136,6 +136,15 @@ def test_a_missing_shard_is_named(folder):
     checkpoint.load_params(folder, CONFIG)
 
 
+@pytest.mark.parametrize(
+  "index", [[1], {}, {"weight_map": [1]}, {"weight_map": {"a": 1}}]
+)
+def test_an_index_of_another_kind_is_named(folder, index):
+  (folder / checkpoint.INDEX).write_text(json.dumps(index))
+  with pytest.raises(UserError, match=r"index\.json: (holds a list|weight_map is)"):
+    checkpoint.load_params(folder, CONFIG)
+
+
 def test_a_folder_of_something_else_is_not_replaced(params, tmp_path):
   (tmp_path / "thesis.txt").write_text("years of work")
   with pytest.raises(UserError, match="not a model folder"):

@@ -46,6 +46,18 @@ def test_a_config_is_hashable_and_deep_models_scan():
     ("vision_config", "out_hidden_size", 64, "64 must equal text hidden_size 48"),
     ("vision_config", "num_position_embeddings", 50, "is 50; want a square"),
     ("vision_config", "deepstack_visual_indexes", [4], "must lie in 0..3"),
+    (
+      "text_config",
+      "rope_parameters",
+      [24, 20, 20],
+      "rope_parameters is \\[24, 20, 20",
+    ),
+    (None, "text_config", [], "text_config is \\[\\]; want a value of type dict"),
+    (None, "vision_config", 3, "vision_config is 3; want a value of type dict"),
+    ("vision_config", "rope_parameters", [1], "rope_parameters is \\[1\\]"),
+    ("vision_config", "num_heads", 0, "num_heads is 0"),
+    ("vision_config", "deepstack_visual_indexes", ["1"], "want whole numbers"),
+    ("text_config", "num_key_value_heads", 0, "num_key_value_heads is 0"),
     (None, "model_type", "llama", "model_type is 'llama'"),
     (None, "image_token_id", 96, "must lie in 0..95"),
   ],
@@ -67,6 +79,25 @@ def test_sections_must_fill_the_head():
 def test_a_folder_without_config_is_named(tmp_path):
   with pytest.raises(UserError, match=r"config\.json: no such file"):
     ModelConfig.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("value", "found"),
+  [
+    ([1, 2], "a list: [1, 2]"),
+    (7, "a plain value: 7"),
+    ("qwen", 'a text: "qwen"'),
+    (None, "null: null"),
+  ],
+)
+def test_a_file_that_holds_no_object_is_named(tmp_path, value, found):
+  files.write_json(tmp_path / "config.json", value)
+  with pytest.raises(UserError) as caught:
+    ModelConfig.from_folder(tmp_path)
+  assert str(caught.value) == (
+    f"{tmp_path}/config.json: holds {found}; want a JSON object, the config.json of a "
+    "Qwen3-VL checkpoint"
+  )
 
 
 def test_tiny_is_a_config_like_any_other(tmp_path):

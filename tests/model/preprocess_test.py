@@ -83,3 +83,18 @@ def test_equal_to_the_pil_processor(size):
   values = processor.pixel_values(patches_PC)
   assert values.dtype == wanted["pixel_values"].dtype
   np.testing.assert_array_equal(values, wanted["pixel_values"])
+
+
+@pytest.mark.parametrize(
+  ("value", "found"),
+  [
+    ([1], r"holds a list: \[1\]; want a JSON object"),
+    ({"size": 5}, "size is 5; want an object"),
+    ({"patch_size": "16"}, "patch_size is '16'; want a whole number"),
+    ({"merge_size": 0}, "merge_size is 0; want a whole number"),
+  ],
+)
+def test_a_file_of_another_kind_is_named(tmp_path, value, found):
+  files.write_json(tmp_path / "preprocessor_config.json", value)
+  with pytest.raises(UserError, match=rf"preprocessor_config\.json: {found}"):
+    Preprocessor.from_folder(tmp_path)

@@ -70,7 +70,7 @@ def test_the_policy_writes_text_calls_and_the_end_of_its_turn(tokenizer):
 def test_what_is_no_tokenizer_is_named(tmp_path):
   with pytest.raises(UserError, match=r"tokenizer\.json: no such file"):
     Tokenizer.from_folder(tmp_path)
-  for text in ("{", "[]", "{}"):
+  for text in ("{", "[]", "{}", "7", '{"model": 1, "added_tokens": []}'):
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(UserError, match=r"tokenizer\.json: not"):
       Tokenizer.from_folder(tmp_path)

@@ -72,6 +72,24 @@ def read_json(path: str | os.PathLike) -> Any:
     raise UserError(f"{path}: not valid JSON: {error}") from error
 
 
+def read_object(path: str | os.PathLike, of: str) -> dict[str, Any]:
+  """Reads a file that holds one JSON object.
+
+  Args:
+    path: the file.
+    of: what the file is meant to be, for the message: "a Qwen3-VL checkpoint's sizes".
+
+  Raises:
+    UserError: as `read_json`, or the value is a list, a number or a text.
+  """
+  value = read_json(path)
+  if not isinstance(value, dict):
+    kind = {list: "a list", str: "a text", type(None): "null"}.get(type(value))
+    found = f"{kind or 'a plain value'}: {json.dumps(value)[:40]}"
+    raise UserError(f"{path}: holds {found}; want a JSON object, {of}")
+  return value
+
+
 def write_jsonl(path: str | os.PathLike, rows: list[dict]) -> None:
   """Writes one JSON object a line, whole or not at all."""
   lines = [json.dumps(row, allow_nan=False) for row in rows]

@@ -117,8 +117,15 @@ def save_folder(
 def _open(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Any]:
   """Returns tensor name to open file, headers checked."""
   if (folder / INDEX).exists():
-    index = files.read_json(folder / INDEX)
-    paths = sorted(set(index.get("weight_map", {}).values()))
+    index = files.read_object(folder / INDEX, "with the key weight_map")
+    weight_map = index.get("weight_map")
+    shards = weight_map.values() if isinstance(weight_map, dict) else [None]
+    if not all(isinstance(shard, str) for shard in shards):
+      raise UserError(
+        f"{folder / INDEX}: weight_map is {str(weight_map)[:40]}; want an object of "
+        "tensor names and shard files"
+      )
+    paths = sorted(set(shards))
   else:
     paths = [SINGLE]
   tensors: dict[str, Any] = {}

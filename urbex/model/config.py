@@ -82,7 +82,8 @@ class ModelConfig:
       UserError: the file is missing, not JSON, or not a Qwen3-VL this code can run.
     """
     path = Path(folder) / "config.json"
-    return cls.from_dict(files.read_json(path), where=str(path))
+    values = files.read_object(path, "the config.json of a Qwen3-VL checkpoint")
+    return cls.from_dict(values, where=str(path))
 
   @classmethod
   def from_dict(
@@ -116,7 +117,8 @@ class _Reader:
     self.values, self.where = values, where
 
   def get(self, key: str, kind: type, default: Any = None) -> Any:
-    value = self.values.get(key, default)
+    value = self.values.get(key)
+    value = default if value is None else value
     if value is None:
       raise UserError(f"{self.where}: {key} is missing")
     if kind is float and isinstance(value, int):
@@ -126,6 +128,20 @@ class _Reader:
         f"{self.where}: {key} is {value!r}; want a value of type {kind.__name__}"
       )
     return value
+
+  def size(self, key: str, default: int | None = None) -> int:
+    """Looks a whole number up that something will be divided by."""
+    value = self.get(key, int, default)
+    if value < 1:
+      raise UserError(f"{self.where}: {key} is {value}; want at least 1")
+    return value
+
+  def numbers(self, key: str) -> tuple[int, ...]:
+    """Looks a list of whole numbers up."""
+    value = self.get(key, list)
+    if not all(type(v) is int for v in value):
+      raise UserError(f"{self.where}: {key} is {value}; want whole numbers")
+    return tuple(value)
 
   def expect(self, key: str, *wanted: Any) -> None:
     """Refuses a setting this code does not implement; absent is accepted."""
@@ -141,50 +157,49 @@ def _text(reader: _Reader) -> TextConfig:
   reader.expect("model_type", "qwen3_vl_text")
   reader.expect("hidden_act", "silu")
   reader.expect("attention_bias", False)
-  rope = reader.values.get("rope_parameters") or reader.values.get("rope_scaling") or {}
-  rope = _Reader(rope, f"{reader.where}: rope")
+  key = "rope_parameters" if reader.values.get("rope_parameters") else "rope_scaling"
+  rope = _Reader(reader.get(key, dict), f"{reader.where}: rope")
   rope.expect("rope_type", "default")
   rope.expect("mrope_interleaved", True)
   theta = rope.values.get("rope_theta", reader.values.get("rope_theta"))
-  section = rope.get("mrope_section", list)
-  width, heads = reader.get("hidden_size", int), reader.get("num_attention_heads", int)
+  width, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
   return TextConfig(
     vocab_size=reader.get("vocab_size", int),
     width=width,
     mlp_width=reader.get("intermediate_size", int),
     layers=reader.get("num_hidden_layers", int),
     heads=heads,
-    kv_heads=reader.get("num_key_value_heads", int, heads),
+    kv_heads=reader.size("num_key_value_heads", heads),
     head_dim=reader.get("head_dim", int, width // heads),
     rms_eps=reader.get("rms_norm_eps", float, 1e-6),
     rope_theta=_Reader({"rope_theta": theta}, reader.where).get("rope_theta", float),
-    mrope_section=tuple(section),
+    mrope_section=rope.numbers("mrope_section"),
   )
 
 
 def _vision(reader: _Reader) -> VisionConfig:
   reader.expect("model_type", "qwen3_vl", "qwen3_vl_vision")
   reader.expect("hidden_act", "gelu_pytorch_tanh")
-  rope = reader.values.get("rope_parameters") or {}
+  rope = _Reader(reader.get("rope_parameters", dict, {}), f"{reader.where}: rope")
   positions = reader.get("num_position_embeddings", int)
-  side = round(positions**0.5)
+  side = round(abs(positions) ** 0.5)
   if side * side != positions:
     raise UserError(
       f"{reader.where}: num_position_embeddings is {positions}; want a square"
     )
   return VisionConfig(
-    width=reader.get("hidden_size", int),
+    width=reader.size("hidden_size"),
     mlp_width=reader.get("intermediate_size", int),
     layers=reader.get("depth", int),
-    heads=reader.get("num_heads", int),
-    patch_px=reader.get("patch_size", int),
-    temporal=reader.get("temporal_patch_size", int),
-    merge=reader.get("spatial_merge_size", int),
+    heads=reader.size("num_heads"),
+    patch_px=reader.size("patch_size"),
+    temporal=reader.size("temporal_patch_size"),
+    merge=reader.size("spatial_merge_size"),
     channels=reader.get("in_channels", int, 3),
     position_side=side,
     out_width=reader.get("out_hidden_size", int),
-    rope_theta=float(rope.get("rope_theta", 10000.0)),
-    deepstack=tuple(reader.get("deepstack_visual_indexes", list)),
+    rope_theta=rope.get("rope_theta", float, 10000.0),
+    deepstack=reader.numbers("deepstack_visual_indexes"),
   )
 
 

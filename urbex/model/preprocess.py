@@ -36,11 +36,15 @@ class Preprocessor:
         mean = std = 0.5 or for sizes that are not areas.
     """
     path = Path(folder) / "preprocessor_config.json"
-    values = files.read_json(path)
+    values = files.read_object(path, "patch sizes and areas")
     for key in ("image_mean", "image_std"):
       if values.get(key, [0.5] * 3) != [0.5] * 3:
         raise UserError(f"{path}: {key} is {values[key]}; want [0.5, 0.5, 0.5]")
-    size = values.get("size", {})
+    size = values.get("size") or {}
+    if not isinstance(size, dict):
+      raise UserError(
+        f"{path}: size is {size!r}; want an object with shortest_edge and longest_edge"
+      )
     area = [
       size.get("shortest_edge", values.get("min_pixels", cls.min_area_px)),
       size.get("longest_edge", values.get("max_pixels", cls.max_area_px)),
@@ -50,6 +54,10 @@ class Preprocessor:
         f"{path}: size is {size}; want shortest_edge and longest_edge, two areas in "
         "pixels, the first no larger than the second"
       )
+    for key in ("patch_size", "merge_size", "temporal_patch_size"):
+      value = values.get(key, 1)
+      if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UserError(f"{path}: {key} is {value!r}; want a whole number from 1")
     return cls(
       patch_px=values.get("patch_size", 16),
       merge=values.get("merge_size", 2),

@@ -43,7 +43,10 @@ class Tokenizer:
     values = files.read_json(path)
     if not isinstance(values, dict) or not {"model", "added_tokens"} <= values.keys():
       raise UserError(f"{path}: not a tokenizer; want keys model and added_tokens")
-    backend = tokenizers.Tokenizer.from_file(str(path))
+    try:
+      backend = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises no narrower kind
+      raise UserError(f"{path}: not a tokenizer: {error}; fetch it again") from error
     return cls(backend, str(path))
 
   def id_of(self, token: str) -> int:
