@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -60,3 +62,42 @@ def test_images_reach_tensorboard(tmp_path):
   events.Reload()
   (image,) = events.Images("search")
   assert (image.step, image.width, image.height) == (2, 16, 8)
+
+
+@pytest.mark.parametrize("full", ["tb", "metrics.jsonl"])
+def test_a_full_disk_is_one_line_that_names_the_file(tmp_path, full):
+  """In a process of its own: threads and exit handlers would speak there."""
+  config, step = tmp_path / "trial.py", tmp_path / "log_step.py"
+  config.write_text(
+    '"""Logs."""\n'
+    "from ml_collections import ConfigDict\n"
+    "def get_config():\n  return ConfigDict({'steps': ('probe',)})\n"
+  )
+  step.write_text(
+    "import io, pathlib\n"
+    "from tensorboardX import record_writer\n"
+    "from urbex.loops.log import MetricLog\n"
+    "FULL = open('/dev/full', 'wb')\n"
+    "def log(config, run):\n"
+    f"  if {full == 'tb'}:\n"
+    "    record_writer.open_file = lambda path: FULL\n"
+    "  with MetricLog(run.folder) as log:\n"
+    f"    if {full != 'tb'}:\n"
+    "      log._file = open('/dev/full', 'a')\n"
+    "    for step in range(3):\n"
+    "      log.scalars(step, {'loss': 1.0})\n"
+  )
+  program = (
+    "import sys\n"
+    "from urbex import launch\n"
+    "launch.STEPS['probe'] = 'log_step:log'\n"
+    "sys.exit(launch.main(['--config=trial.py', '--workdir=run']))\n"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+  )
+  assert done.returncode == 2
+  assert done.stderr == (
+    f"urbex: run/{full}: no space left on the device; free some space and run the "
+    "same command again\n"
+  )
