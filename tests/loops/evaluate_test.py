@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -7,7 +8,8 @@ from urbex.core import files
 from urbex.core.errors import UserError
 from urbex.core.replay import read_replay
 from urbex.core.run import Run
-from urbex.loops import evaluate, queries
+from urbex.env.episode import Episode as EnvEpisode
+from urbex.loops import evaluate, players, queries
 from urbex.loops.players import baseline_player
 from urbex.loops.setup import World
 from urbex.rl.rewards import RewardSettings
@@ -57,6 +59,27 @@ def test_a_policy_named_by_its_path_keeps_its_replays_in_the_run(world, run, tmp
   assert "policy-greedy-no-beta-" in kept.name
   assert read_replay(kept).policy == player.name
   assert not list(tmp_path.glob("*.json"))
+
+
+def test_replays_say_what_the_policy_was_told(world, run):
+  """Landmark noise comes of the episode's seed: the replay must draw the same."""
+  noisy = dataclasses.replace(world.env, landmark_noise_m=20.0)
+  told = {}
+
+  class Heard(EnvEpisode):
+    def step(self, text):
+      seen = super().step(text)
+      told.setdefault((self.scene.id, self._query.id), []).append(seen.text)
+      return seen
+
+  world = dataclasses.replace(world, env=noisy)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(players.env_episode, "Episode", Heard)
+    play("expert", world, run)
+  for path in run.replays.glob("*.json"):
+    replay = read_replay(path)
+    heard = told[replay.scene_id, replay.query_id]
+    assert [turn.observation for turn in replay.turns[1:]] == heard
 
 
 def test_equal_seeds_write_equal_rows(world, run):

@@ -1,5 +1,7 @@
 """An episode played again gives the views it gave, with the boxes where they were."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -9,6 +11,7 @@ from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json
 from urbex.core.replay import read_replay
 from urbex.env import prompt
+from urbex.env.episode import Episode
 from urbex.env.settings import EnvSettings
 from urbex.loops.replays import keep_replay
 
@@ -21,6 +24,7 @@ ROW = {
     prompt.call_text("zoom_in", ZOOM),
     prompt.answer_text("Z1", (100, 200, 300, 400)),
   ],
+  "seed": 5,
   "category": "Car",
   "stop_reason": "answered",
   "iou": 0.25,
@@ -65,6 +69,18 @@ def test_marks_lie_on_the_view_they_name(kept):
   on_z = {m.role: m.box for m in replay.turns[3].views[0].marks}
   assert on_z["answer"] == (100, 200, 300, 400)
   assert on_z["target"] == pytest.approx((375, 387.5, 425, 500))
+
+
+def test_the_noise_of_the_episode_is_played_again(tmp_path):
+  env = dataclasses.replace(ENV, landmark_noise_m=20.0)
+  episode = Episode(ToyScene(), env, ROW["seed"])
+  episode.reset(QUERIES[1])
+  heard = episode.step(ROW["actions"][0]).text
+  unlike = Episode(ToyScene(), env, 0)
+  unlike.reset(QUERIES[1])
+  assert unlike.step(ROW["actions"][0]).text != heard
+  kept = keep_replay(tmp_path, "car", ToyScene(), env, QUERIES[1], ROW, "warm start")
+  assert read_replay(kept).turns[1].observation == heard
 
 
 def test_a_lost_image_or_a_strange_path_is_named(kept):

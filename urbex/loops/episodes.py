@@ -25,7 +25,9 @@ class Episode:
     query: what was asked.
     sample: 0, 1, … among repeated runs of the same query.
     facts: how it went.
-    actions: the text of each assistant turn; replaying them gives the same views.
+    actions: the text of each assistant turn; replaying them with the same seed gives
+      the same views and words.
+    seed: of the episode.
     seconds: time by part ("model", "tools", …); "total" is their sum.
     tokens: tokens that the policy wrote.
   """
@@ -34,6 +36,7 @@ class Episode:
   sample: int
   facts: EpisodeFacts
   actions: tuple[str, ...]
+  seed: int
   seconds: Mapping[str, float]
   tokens: int = 0
 
@@ -104,6 +107,7 @@ def _row(episode: Episode, rank: dict, parts: Rewards, k: int) -> dict:
     "scene_id": facts.scene_id,
     "query_id": facts.query_id,
     "sample": episode.sample,
+    "seed": episode.seed,
     "split": query.split,
     "text": query.text,
     "target_id": facts.target_id,

@@ -190,8 +190,9 @@ class Trainer:
     some = played.rows[: self.settings.group]
     best = max(range(len(some)), key=lambda k: some[k]["reward"])
     one = played.trajectories[best]
-    scene = self.world.scenes[one.job.scene_id]
-    image = search_strip(scene, self.world.env, one.job.query, one.texts)
+    job = one.job
+    scene = self.world.scenes[job.scene_id]
+    image = search_strip(scene, self.world.env, job.query, one.texts, job.episode_seed)
     self.log.image(step, "search", image)
 
 

@@ -92,6 +92,7 @@ def _episode(one: Trajectory, seconds: dict[str, float]) -> Episode:
     sample=one.job.rollout,
     facts=one.facts,
     actions=one.texts,
+    seed=one.job.episode_seed,
     seconds=seconds,
     tokens=int(one.policy_T.sum()),
   )

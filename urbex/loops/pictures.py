@@ -20,7 +20,7 @@ TARGET, CHOSEN, ANSWERED = (0, 220, 0), (60, 160, 255), (255, 60, 60)
 
 
 def search_strip(
-  scene: Scene, env: EnvSettings, query: Query, actions: Sequence[str], seed: int = 0
+  scene: Scene, env: EnvSettings, query: Query, actions: Sequence[str], seed: int
 ) -> np.ndarray:
   """Replays an episode's actions and draws every view it showed, left to right.
 

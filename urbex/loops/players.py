@@ -69,7 +69,7 @@ class ScriptedPlayer:
     transcript = scripted.run_episode(self._make(scene, query, sample), episode, query)
     tools_s = sum(turn.wall_s for turn in transcript.facts.turns)
     seconds = {"tools": tools_s, "total": tools_s}
-    return Episode(query, sample, transcript.facts, transcript.texts, seconds)
+    return Episode(query, sample, transcript.facts, transcript.texts, seed, seconds)
 
 
 def baseline_player(

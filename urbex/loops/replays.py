@@ -25,7 +25,6 @@ def keep_replay(
   query: Query,
   row: dict,
   policy: str,
-  seed: int = 0,
 ) -> Path:
   """Writes one episode as `<folder>/<name>.json` with its images.
 
@@ -35,15 +34,14 @@ def keep_replay(
     scene: where it happened.
     env: the settings it was played with.
     query: what was asked.
-    row: the episode's row of episodes.jsonl; its actions are played again, and the
-      same actions give the same views.
+    row: the episode's row of episodes.jsonl; its actions are played again with its
+      seed, and give the same views and words.
     policy: who played, for people.
-    seed: of the episode.
 
   Returns:
     The JSON file's path.
   """
-  episode = Episode(scene, env, seed)
+  episode = Episode(scene, env, row["seed"])
   shown = [("", "", True, episode.reset(query))]
   marks: dict[str, list[Mark]] = {}
   for text in row["actions"]:

@@ -188,7 +188,8 @@ class Stepper:
   def _rows(self, trajectories: Sequence[Trajectory]) -> list[dict]:
     world = self._world
     episodes = [
-      Episode(t.job.query, t.job.rollout, t.facts, t.texts, {}) for t in trajectories
+      Episode(t.job.query, t.job.rollout, t.facts, t.texts, t.job.episode_seed, {})
+      for t in trajectories
     ]
     return rows(episodes, world.scenes, world.env, world.reward)
 

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from urbex.core import seeds
 from urbex.core.errors import UserError
 from urbex.core.types import Params
 from urbex.env import prompt
@@ -186,10 +185,8 @@ class _Run:
       number, job = waiting.popleft()
       builder = TrajectoryBuilder(self.encoder, self.settings.limits)
       self.playing[slot] = _Play(number, job, builder)
-      # A group's episodes share their noise, so that their prompts are one.
-      noise = seeds.seed32(job.seed, "environment", job.step, job.question)
       with self.report.timed("tools"):
-        self.pool.reset(slot, job.query, noise)
+        self.pool.reset(slot, job.query, job.episode_seed)
       begun.append(slot)
     return self._hear(
       begun, lambda play, seen: play.builder.start(self.system, self.tools, seen)

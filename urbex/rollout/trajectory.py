@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from urbex.core import seeds
 from urbex.data.records import Query
 from urbex.env.episode import Observation
 from urbex.env.facts import EpisodeFacts, StopReason
@@ -29,6 +30,11 @@ class Job:
   step: int
   question: int
   rollout: int
+
+  @property
+  def episode_seed(self) -> int:
+    """Of the episode: a group's share their noise, so that their prompts are one."""
+    return seeds.seed32(self.seed, "environment", self.step, self.question)
 
 
 @dataclasses.dataclass(frozen=True)
