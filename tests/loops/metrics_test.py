@@ -143,6 +143,20 @@ class TestScore:
     table = metrics.score(rows)["seconds"]
     assert table["model"]["median"] == 2.0 and table["model"]["mean"] == 4.0
 
+  def test_seconds_have_the_interval_of_any_score(self):
+    """Whole targets are drawn: many queries about one object are one sample."""
+    times = [1.0, 2.0, 9.0, 4.0]
+    rows = [
+      row(s / 10, target=str(s), seconds={"total": s}) for s in times for _ in range(20)
+    ]
+    scores = metrics.score(rows)
+    total, iou = scores["seconds"]["total"], scores["overall"]["iou"]
+    assert total["mean"] == 4.0
+    assert total["low"] == pytest.approx(10 * iou["low"], abs=1e-4)
+    assert total["high"] == pytest.approx(10 * iou["high"], abs=1e-4)
+    # One object in four took 9 s: a draw often has none, or two.
+    assert total["low"] < 2.5 and total["high"] > 6.5
+
 
 class TestCompare:
   def test_pairs_by_query_whatever_the_order(self):

@@ -48,11 +48,11 @@ def test_before_stands_above_after_under_each_split(tmp_path):
   assert named["Hit@3"] == "–"
   assert named["episodes / targets"] == "300 / 60"
   assert [named[f"{tool} calls"] for tool in ("landmark", "zoom", "oblique")] == [
-    "1.00",
-    "1.50",
-    "0.00",
+    "1.00 [0.97, 1.03]",
+    "1.50 [1.47, 1.53]",
+    "0.00 [0.00, 0.00]",
   ]
-  assert named["s a query"] == "0.025"
+  assert named["s a query"] == "0.025 [0.024, 0.027]"
   assert ["after training − warm start", "0.100 [0.080, 0.120]"] in rest
   assert ["after training", "0.400 [0.370, 0.430]", "0.100 [0.070, 0.130]"] in rest
 
@@ -64,6 +64,15 @@ def test_a_policy_without_a_class_has_a_dash_there(tmp_path):
   write_json(tmp_path / "eval" / "b" / "scores.json", two)
   text = report_tables(read_evaluations(tmp_path))
   assert ["b", "0.200 [0.170, 0.230]", "–"] in rows_under(text, "IoU by class")
+
+
+def test_a_time_without_an_interval_stands_alone(tmp_path):
+  """So earlier releases wrote it."""
+  old = scores("no", "a", 0.1, seconds={"total": {"mean": 0.0254}})
+  write_json(tmp_path / "eval" / "no" / "scores.json", old)
+  write_json(tmp_path / "eval" / "a" / "scores.json", {**old, "seconds": {}})
+  head, _, *rows = rows_under(report_tables(read_evaluations(tmp_path)), "NO (held-out")
+  assert sorted(row[len(head) - 1] for row in rows[:2]) == ["0.025", "–"]
 
 
 def test_other_scenes_have_tables_of_their_own(tmp_path):

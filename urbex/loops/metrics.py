@@ -172,16 +172,26 @@ def _calls_to(tool: str):
   )
 
 
-def seconds(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-  """Returns median, mean and p90 of each part of the time a query took, seconds."""
+def seconds(
+  rows: Sequence[Row], resamples: int = intervals.RESAMPLES
+) -> dict[str, dict[str, float]]:
+  """Returns median, mean and p90 of each part of the time a query took, seconds.
+
+  `low` and `high` bound the mean as they bound a score: over other targets, on the
+  same machine. Queries that were played in one batch share its time equally, so what
+  differs between them does not widen the interval.
+  """
   parts = sorted({part for row in rows for part in row["seconds"]})
   table = {}
   for part in parts:
-    values_N = _column(rows, lambda row, part=part: row["seconds"].get(part, 0.0))
+    above_N, below_N = _mean(rows, lambda row, part=part: row["seconds"].get(part, 0.0))
+    mean = intervals.ratio(above_N, below_N, targets(rows), resamples=resamples)
     table[part] = {
-      "median": round(float(np.median(values_N)), 5),
-      "mean": round(float(values_N.mean()), 5),
-      "p90": round(float(np.percentile(values_N, 90)), 5),
+      "median": round(float(np.median(above_N)), 5),
+      "mean": round(mean.value, 5),
+      "low": round(mean.low, 5),
+      "high": round(mean.high, 5),
+      "p90": round(float(np.percentile(above_N, 90)), 5),
     }
   return table
 
@@ -215,7 +225,7 @@ def score(rows: Sequence[Row], resamples: int = intervals.RESAMPLES) -> dict:
   return {
     "overall": _scores(scored, resamples),
     "by_category": by_category,
-    "seconds": seconds(scored) if scored else {},
+    "seconds": seconds(scored, resamples) if scored else {},
     "stop_reasons": {r: sum(x["stop_reason"] == r for x in rows) for r in reasons},
     "faults": len(rows) - len(scored),
   }

@@ -31,7 +31,8 @@ class Evaluation:
     zeroshot: whether it was in scenes other than the run's own.
     overall: metric to score.
     by_category: category to metric to score.
-    seconds: part of a query's time to {"median", "mean", "p90"}.
+    seconds: part of a query's time to {"median", "mean", "low", "high", "p90"}, where
+      the two bound the mean (files of earlier releases lack them).
     facts: everything else that the file says.
   """
 

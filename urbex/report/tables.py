@@ -70,7 +70,7 @@ def _count(evaluation: Evaluation) -> str:
 
 def _seconds(evaluation: Evaluation) -> str:
   total = evaluation.seconds.get("total", {})
-  return f"{total['mean']:.3f}" if "mean" in total else ABSENT
+  return interval(Score(total.get("mean"), total.get("low"), total.get("high")))
 
 
 def score_table(evaluations: Sequence[Evaluation]) -> str:
@@ -81,7 +81,8 @@ def score_table(evaluations: Sequence[Evaluation]) -> str:
   for one in evaluations:
     cells = [interval(one.overall.get(name), digits) for _, name, digits in COLUMNS]
     # A tool that was never called has no row of its own in the scores.
-    calls = [number(one.overall.get(name, Score(0.0))) for _, name in CALLS]
+    never = Score(0.0, 0.0, 0.0)
+    calls = [interval(one.overall.get(name, never), 2) for _, name in CALLS]
     rows.append([one.policy, _count(one), *cells, *calls, _seconds(one)])
   return table(head, rows)
 
