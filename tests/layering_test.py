@@ -32,7 +32,8 @@ MAY_IMPORT = {
   # do not know each other.
   "launch": {*EVERYTHING, "config_files", "needs", "prepare"},
   "config_files": CORE,
-  "prepare": {"core", "data", "scene"},
+  "city_stamp": {"core", "data", "scene"},
+  "prepare": {"core", "data", "scene", "city_stamp"},
   "needs": {"core", "scene", "loops", "model"},
 }
 

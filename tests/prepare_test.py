@@ -10,9 +10,10 @@ import threading
 
 import pytest
 
-from urbex import config_files, launch, prepare
+from urbex import city_stamp, config_files, launch, prepare
 from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json
+from urbex.core.lock import hold
 from urbex.data.osm_pbf import packaged_extract
 from urbex.scene.store import open_scenes
 
@@ -122,6 +123,29 @@ def test_a_stamp_of_an_earlier_release_still_counts(copy, asked):
   assert asked == []
 
 
+def test_a_second_launch_waits_and_builds_nothing_twice(city, tmp_path):
+  """The first is a lock held here; it ends with every store made."""
+  folder = tmp_path / "shared"
+  command = [sys.executable, "-m", "urbex.launch", "--config=city", *SMALL]
+  with hold(folder):
+    second = subprocess.Popen(
+      [*command, f"--config.data={folder}"], stdout=subprocess.PIPE, text=True
+    )
+    line = second.stdout.readline()
+    assert line.startswith(f"city: {folder}: process {os.getpid()} on ")
+    assert line.endswith("is building there; waiting for it to end\n")
+    shutil.copytree(city, folder, dirs_exist_ok=True)
+  rest, _ = second.communicate(timeout=60)
+  assert second.returncode == 0
+  assert rest == f"city: 2 scenes in {folder}\n"
+
+
+def test_what_is_complete_needs_no_lock(copy, asked):
+  with hold(copy):
+    assert build(copy) == 0
+  assert asked == []
+
+
 @pytest.fixture
 def practise(city, tmp_path, monkeypatch):
   """The step `practice` beside the city, with builders that only say they are done."""
@@ -136,7 +160,7 @@ def practise(city, tmp_path, monkeypatch):
   monkeypatch.setattr(
     prepare, "_Builders", lambda limit: QuickBuilders(QuickBuilders())
   )
-  monkeypatch.setattr(prepare, "_opens", lambda path: True)
+  monkeypatch.setattr(city_stamp, "_opens", lambda path: True)
   _, config = config_files.load("city", [f"--config.data={city}", *SMALL])
   config.unlock().practice = {"data": str(tmp_path / "practice"), "worlds": 1}
 
@@ -256,8 +280,8 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path):
   _, error = process.communicate(timeout=30)
   assert process.returncode == 130
   assert error == "urbex: interrupted; the same command continues\n"
-  visible = [p.name for p in folder.iterdir()]
-  assert sorted(visible) == ["city.json", "helsinki_block_0"]
+  left = [p.name for p in folder.iterdir()]
+  assert sorted(left) == [".lock", "city.json", "helsinki_block_0"]
   assert read_json(folder / "city.json")["scenes"] == ["helsinki_block_0"]
 
 

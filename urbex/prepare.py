@@ -2,64 +2,32 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import multiprocessing
 import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing import connection, resource_tracker
 from pathlib import Path
 from typing import Any
 
+from urbex.city_stamp import (
+  STAMP,
+  extract_hash,
+  make_recipe,
+  read_stamp,
+  scenes_done,
+  source_hash,
+)
 from urbex.core.errors import UserError
-from urbex.core.files import read_json, sha256, write_json
-from urbex.core.run import Run, differences
+from urbex.core.files import write_json
+from urbex.core.lock import hold
+from urbex.core.run import Run
 from urbex.core.settings import from_mapping
 from urbex.data.city_plan import practice
 from urbex.data.osm_city import BlockPlan, CitySettings, blocks, build_block
-from urbex.data.osm_pbf import packaged_extract
 from urbex.scene.build import StoreSettings, build_scene
-from urbex.scene.store import open_scene
-
-# What is done so far, and from what; beside the stores.
-STAMP = "city.json"
-
-_PACKAGE = Path(__file__).parent
-
-
-def _source_hash() -> str:
-  """Names the code that decides a store's bytes: another version builds anew."""
-  digest = hashlib.sha256()
-  for package in ("data", "geo", "scene"):
-    for path in sorted((_PACKAGE / package).glob("*.py")):
-      digest.update(path.read_bytes())
-  return digest.hexdigest()[:12]
-
-
-def _recipe(city: CitySettings, store: StoreSettings) -> dict[str, Any]:
-  return {
-    "city": dataclasses.asdict(city),
-    "store": {**dataclasses.asdict(store), "label_names": list(store.label_names)},
-    "extract": _extract_hash(city),
-  }
-
-
-def _extract_hash(city: CitySettings) -> str:
-  return sha256(city.osm or packaged_extract())
-
-
-def _stamp(folder: Path) -> dict[str, Any] | None:
-  """Returns what a folder was made from, None where nothing is built yet."""
-  path = folder / STAMP
-  stamp = read_json(path) if path.exists() else {"scenes": []}
-  if not stamp["scenes"]:
-    return None
-  if stamp["recipe"]["extract"] == "packaged":
-    # So stamps said before they named the bytes of the packaged extract too.
-    stamp["recipe"]["extract"] = sha256(packaged_extract())
-  return stamp
 
 
 def _city_blocks(city: CitySettings, folder: Path) -> list[BlockPlan]:
@@ -68,61 +36,13 @@ def _city_blocks(city: CitySettings, folder: Path) -> list[BlockPlan]:
   An extract's file names the scenes, and the name decides which objects are held out:
   the same map under another name would be another city.
   """
-  plans, stamp = blocks(city), _stamp(folder)
-  if stamp is None or stamp["recipe"]["extract"] != _extract_hash(city):
+  plans, stamp = blocks(city), read_stamp(folder)
+  if stamp is None or stamp["recipe"]["extract"] != extract_hash(city):
     return plans
   stem = stamp["scenes"][0].rpartition("_block_")[0]
   return [
     dataclasses.replace(plan, map_id=f"{stem}_block_{plan.index}") for plan in plans
   ]
-
-
-def _worlds(scenes: Iterable[str]) -> int:
-  """Returns the number of practice worlds that the scenes' names count up to."""
-  return max(
-    int(s.rpartition("_practice_")[2]) if "_practice_" in s else 0 for s in scenes
-  )
-
-
-def _done(
-  folder: Path, recipe: dict[str, Any], source: str, wanted: Collection[str]
-) -> set[str]:
-  """Returns the scenes of `wanted` that are built already from this recipe.
-
-  Raises:
-    UserError: the folder holds a city of another recipe (with the difference), or
-      more than is wanted, which a run there would use too.
-  """
-  if folder.exists() and not folder.is_dir():
-    raise UserError(f"{folder}: is a file; want a folder (--config.data=DIR)")
-  earlier = _stamp(folder)
-  if earlier is None:
-    return set()
-  # Where the extract lies is no matter: its bytes are compared.
-  lines = differences(earlier["recipe"], recipe, may_differ=("city.osm",))
-  there, here = _worlds(earlier["scenes"]), _worlds(wanted)
-  others = sorted(set(earlier["scenes"]) - set(wanted))
-  if there > here:
-    lines.append(f"practice.worlds: {there} there, {here} here")
-  elif others and not lines and earlier["source"] == source:
-    lines.append(f"scenes: {others[0]} there, {min(wanted)} here")
-  if lines:
-    key = "practice.data" if here else "data"
-    raise UserError(
-      f"{folder}: holds a city made with other settings ({'; '.join(lines)}); "
-      f"choose another folder with --config.{key}=DIR, or remove this one"
-    )
-  if earlier["source"] != source:
-    return set()
-  return {scene for scene in earlier["scenes"] if _opens(folder / scene)}
-
-
-def _opens(path: Path) -> bool:
-  try:
-    open_scene(path)
-  except UserError:
-    return False
-  return True
 
 
 def _build(plan: BlockPlan, path: Path, store: StoreSettings, report) -> None:
@@ -255,22 +175,46 @@ def _prepare(
     raise UserError(
       f"config.workers: want 0 (one a core) or more, found {config.workers}"
     )
-  recipe, source = _recipe(city, store), _source_hash()
-  done = _done(folder, recipe, source, {plan.scene_id for plan in plans})
-  missing = [plan for plan in plans if plan.scene_id not in done]
-  stamp = {"recipe": recipe, "source": source}
-  write_json(folder / STAMP, {**stamp, "scenes": sorted(done)})
-  limit = config.workers or min(os.cpu_count() or 1, 4)
+  recipe, source = make_recipe(city, store), source_hash()
+  wanted = {plan.scene_id for plan in plans}
+  # Before the lock: another launch's other settings are no reason to wait, and what is
+  # complete may lie where nothing can be written.
+  if wanted - scenes_done(folder, recipe, source, wanted):
+    with hold(folder, wait=lambda holder: _say_waiting(folder, holder)):
+      # Again: what was missing may have been made while this waited.
+      done = scenes_done(folder, recipe, source, wanted)
+      missing = [plan for plan in plans if plan.scene_id not in done]
+      stamp = {"recipe": recipe, "source": source, "scenes": sorted(done)}
+      _build_missing(missing, folder, store, stamp, config.workers)
+  print(f"city: {len(plans)} scenes in {folder}", flush=True)
+
+
+def _say_waiting(folder: Path, holder: str) -> None:
+  print(
+    f"city: {folder}: {holder} is building there; waiting for it to end", flush=True
+  )
+
+
+def _build_missing(
+  plans: list[BlockPlan],
+  folder: Path,
+  store: StoreSettings,
+  stamp: dict[str, Any],
+  workers: int,
+) -> None:
+  """Builds the plans' stores; each is in the folder's stamp as soon as it is whole."""
+  done = set(stamp["scenes"])
+  total = len(done) + len(plans)
+  write_json(folder / STAMP, stamp)
   start = time.monotonic()
-  with _Builders(limit) as builders:
-    for plan, points, queries in builders.run(missing, folder, store):
+  with _Builders(workers or min(os.cpu_count() or 1, 4)) as builders:
+    for plan, points, queries in builders.run(plans, folder, store):
       done.add(plan.scene_id)
       write_json(folder / STAMP, {**stamp, "scenes": sorted(done)})
       spent = time.monotonic() - start
       print(
-        f"city: {plan.scene_id} ({len(done)} of {len(plans)}): {points / 1e6:.1f} M "
+        f"city: {plan.scene_id} ({len(done)} of {total}): {points / 1e6:.1f} M "
         f"points, {queries} queries{', held out' if plan.held_out else ''}, "
         f"{spent:.0f} s",
         flush=True,
       )
-  print(f"city: {len(plans)} scenes in {folder}", flush=True)

@@ -99,7 +99,10 @@ def test_the_manifest_says_how_it_ended(tmp_path, error, status):
 
 
 def test_a_folder_in_use_is_refused(tmp_path):
-  with open_run(tmp_path), pytest.raises(UserError, match="another process"):
+  with (
+    open_run(tmp_path),
+    pytest.raises(UserError, match=rf"another process .*\(process {os.getpid()} on"),
+  ):
     open_run(tmp_path)
 
 

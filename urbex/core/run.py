@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -17,6 +16,7 @@ from typing import Any, Self
 
 from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json
+from urbex.core.lock import HeldError, hold
 
 # Packages whose version can change a result.
 _VERSIONED = ("jax", "jaxlib", "flax", "numpy", "optax", "pyrosm", "transformers")
@@ -160,17 +160,13 @@ class Run:
         f"{self.folder}: holds {visible[0].name} but no config.json, so it is no "
         "run's folder; choose another with --workdir=DIR"
       )
-    self.folder.mkdir(parents=True, exist_ok=True)
-    lock = open(self.folder / ".lock", "a")  # noqa: SIM115 (held until the run ends)
     try:
-      fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-      lock.close()
+      return hold(self.folder)
+    except HeldError as error:
       raise UserError(
-        f"{self.folder}: another process is running there; wait for it to end or "
-        "choose another folder with --workdir=DIR"
+        f"{self.folder}: another process is running there ({error}); wait for it to "
+        "end or choose another folder with --workdir=DIR"
       ) from error
-    return lock
 
   def _freeze(self, may_differ: Sequence[str]) -> bool:
     path = self.folder / "config.json"
