@@ -39,8 +39,8 @@ def get_config() -> ConfigDict:
         # Small batches: a language model this small is short of steps, not of
         # examples. At 32 windows a step, 30,000 boxes taught it nothing.
         copy=_stage(600, 1.5e-3),
-        look=_stage(3000, 1.5e-3, tower=0.3),
-        imitate=_stage(2500, 1.0e-3, tower=0.3),
+        look=_stage(2400, 1.5e-3, tower=0.3),
+        imitate=_stage(2000, 1.0e-3, tower=0.3),
         copies=ImitateSettings(batch=32),
         questions=LookSettings(batch=8, questions=5),
         episodes=ImitateSettings(batch=8),

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from urbex.data import expressions
 from urbex.loops import gaze
 from urbex.rollout.batch import Batch, BatchShape
 from urbex.rollout.encoder import Image
@@ -35,25 +36,59 @@ def trajectory():
   )
 
 
-def wish(turn=1, asked=1, words=(8, 9), box=(0.6, 0.1, 0.9, 0.4)):
-  glance = gaze.Glance(turn, 0, np.array(box), asked, np.array(words))
+ASKED = gaze.Question(np.array([8, 9]), np.array([[0, 0], [0, 1], [0, 2]]))
+
+
+def wish(turn=1, asked=1, question=ASKED, box=(0.6, 0.1, 0.9, 0.4)):
+  glance = gaze.Glance(turn, 0, np.array(box), asked, question)
   return gaze.gaze([gaze.Demonstration(trajectory(), (glance,))], SHAPE)
 
 
-def test_words_are_read_where_they_were_asked():
-  read_KS = wish().read_BKS[0]
-  assert read_KS[1].nonzero()[0].tolist() == [10, 11]
-  assert read_KS[1, 10] == 0.5
-  assert not read_KS[[0, *range(2, gaze.TURNS)]].any()
-  # The same two words, asked before the first turn, mean the first place.
-  assert wish(asked=0, words=(7, 8)).read_BKS[0, 1].nonzero()[0].tolist() == [1, 2]
-  # Asked twice in one turn, the last place counts.
-  assert wish(asked=1, words=(8,)).read_BKS[0, 1].nonzero()[0].tolist() == [10]
+def test_words_are_read_where_they_were_asked_a_head_each():
+  read_KHS = wish().read_BKHS[0]
+  assert [row.nonzero()[0].tolist() for row in read_KHS[1]] == [[], [10], [10, 11]]
+  assert read_KHS[1, 2, 10] == 0.5
+  assert not read_KHS[[0, *range(2, gaze.TURNS)]].any()
+
+
+def test_what_was_asked_twice_is_read_where_it_stands_last():
+  twice = gaze.Question(np.array([8]), np.array([[0, 1], [0, 0], [0, 0]]))
+  assert wish(question=twice).read_BKHS[0, 1, 0].nonzero()[0].tolist() == [10]
+  # What was asked before the first turn is read there.
+  first = gaze.Question(np.array([7, 8]), np.array([[1, 2], [0, 0], [0, 0]]))
+  read_S = wish(asked=0, question=first).read_BKHS[0, 1, 0]
+  assert read_S.nonzero()[0].tolist() == [2]
 
 
 def test_words_that_are_not_there_are_an_error():
   with pytest.raises(ValueError, match=r"turn 0 does not hold \[8, 9\]"):
     wish(asked=0)
+
+
+@pytest.mark.parametrize(
+  ("text", "words"),
+  [
+    ("the red car parked north of red Car", ("red", "car", "north")),
+    ("the building with the grey roof closest to A", ("grey", "building", "closest")),
+    ("the sports pitch near near", ("", "sports", "near")),
+    ("the parking area east of park", ("", "parking", "east")),
+    ("the building that houses The building", ("", "building", "houses")),
+    ("the building at Katu 1", ("", "building", "at")),
+  ],
+)
+def test_colour_noun_and_relation_are_found(text, words):
+  """Character by character, so that spans are of the text itself."""
+  expression = expressions.parse(text)
+  asked = gaze.question(expression, lambda part: np.array([*map(ord, part)], int))
+  piece = "".join(map(chr, asked.ids_W))
+  assert text.startswith(piece)
+  assert tuple(piece[start:end] for start, end in asked.span_H2) == words
+
+
+def test_a_colour_that_the_phrase_leaves_out_is_not_read():
+  expression = expressions.Expression("Building", "houses", "A", colour="grey")
+  asked = gaze.question(expression, lambda part: np.array([*map(ord, part)], int))
+  assert asked.span_H2.tolist()[0] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -100,19 +135,28 @@ def measured(q_BTHE, k_BSJE):
 
 def test_even_attention_misses_by_the_log_of_what_is_visible():
   """Positions 11 and 12 predict the second turn; they see 12 and 13 tokens."""
-  read, look = measured(np.zeros((2, 16, 4, 2)), np.zeros((2, 16, 2, 2)))
-  wanted = np.log(12) + np.log(13)
-  assert read == look == (pytest.approx(wanted, rel=1e-5), 2)
+  read, look = measured(np.zeros((2, 16, 6, 2)), np.zeros((2, 16, 2, 2)))
+  once = np.log(12) + np.log(13)
+  # The first word has no place; all three heads look.
+  assert read == (pytest.approx(2 * once, rel=1e-5), 4)
+  assert look == (pytest.approx(3 * once, rel=1e-5), 6)
 
 
 def test_only_the_heads_of_the_first_key_head_are_asked():
-  q_BTHE, k_BSJE = np.zeros((2, 16, 4, 2)), np.zeros((2, 16, 2, 2))
+  q_BTHE, k_BSJE = np.zeros((2, 16, 6, 2)), np.zeros((2, 16, 2, 2))
   k_BSJE[0, 4, 0, 0] = 40 * 2**0.5  # the object, to the first key head
   k_BSJE[0, 3, 1, 0] = 40 * 2**0.5  # another place, to the second
-  q_BTHE[:, :, :, 0] = 1
+  q_BTHE[:, :, :3, 0] = 1
   read, look = measured(q_BTHE, k_BSJE)
-  assert look[0] == pytest.approx(0, abs=1e-5)
-  assert read[0] == pytest.approx(80, rel=1e-4)
+  assert look[0] == pytest.approx(0, abs=1e-4)
+  assert read[0] == pytest.approx(4 * 40, rel=1e-4)
+  # The second head alone looks at its word: one of three looks away from the object.
+  q_BTHE[:, :, 1, 0] = 0
+  k_BSJE[0, 10, 0, 1] = 40 * 2**0.5
+  q_BTHE[:, :, 1, 1] = 1
+  read, look = measured(q_BTHE, k_BSJE)
+  assert look[0] == pytest.approx(2 * 40, rel=1e-4)
+  assert read[0] == pytest.approx(2 * 40, rel=1e-4)
 
 
 def test_reading_comes_a_layer_before_looking():

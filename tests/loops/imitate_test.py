@@ -1,5 +1,7 @@
 """Demonstrations: what is written, under which names, and that it is learnt."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,13 +9,7 @@ import pytest
 
 from tests.support.loop_policy import ENV
 from urbex.core.seeds import generator
-from urbex.loops.imitate import (
-  Demonstrator,
-  ImitateSettings,
-  ImitateTask,
-  NameMaker,
-  asking_words,
-)
+from urbex.loops.imitate import Demonstrator, ImitateSettings, ImitateTask, NameMaker
 from urbex.loops.policy import Policy
 from urbex.loops.state import Optimisation, init_state, make_optimizer
 from urbex.rollout.trajectory import Limits
@@ -108,25 +104,19 @@ def test_one_batch_is_learnt_by_heart(policy, scenes):
 
 def test_the_expert_looks_at_the_target_wherever_it_is_seen_close(policy, scenes):
   """Not where it copies text: the name, and the context box in the global view."""
-  for one, glances in demonstrator(policy, scenes, renamed=1.0).episodes(3):
+  make, asked = demonstrator(policy, scenes, renamed=1.0, batch=16), set()
+  for one, glances in make.episodes(3):
+    whole = policy.tokenizer.decode(one.ids_T)
+    if not re.search(r"Find: the \w+ car near", whole):
+      # No phrase of ours: nobody can say what to read.
+      assert glances == ()
+      continue
     turns = [turn.tool for turn in one.facts.turns]
     assert turns[:2] == ["landmark_query", "zoom_in"]
     assert [glance.turn for glance in glances] == list(range(2, len(turns)))
     assert [glance.image for glance in glances] == list(range(1, len(turns) - 1))
     answer = [int(v) for v in one.texts[-1].split("[")[1].split("]")[0].split(",")]
     np.testing.assert_allclose(glances[-1].box_4 * 1000, answer, atol=1e-6)
-    asked = policy.tokenizer.decode(glances[-1].words_W)
-    whole = policy.tokenizer.decode(one.ids_T)
-    assert asked in whole.split("Find: ")[1].split("\n")[0]
-
-
-@pytest.mark.parametrize(
-  ("text", "names", "words"),
-  [
-    ("the red car north of Old Mill", ["Old Mill"], "the red car north of "),
-    ("by A, the van between A and B", ["A", "B"], ", the van between "),
-    ("the park", [], "the park"),
-  ],
-)
-def test_the_words_that_ask_are_the_longest_piece_without_a_name(text, names, words):
-  assert asking_words(text, names) == words
+    asked.add(policy.tokenizer.decode(glances[-1].question.ids_W))
+    assert any(f"Find: {words}" in whole for words in asked)
+  assert len(asked) > 1

@@ -90,7 +90,7 @@ def test_cars_in_wide_views_are_zoomed_at_and_all_else_answered(examiner):
     assert len(one.images) == 1
     assert [glance.turn for glance in glances] == list(range(len(asked)))
     for glance, question in zip(glances, asked):
-      assert question.startswith(policy.tokenizer.decode(glance.words_W))
+      assert question.startswith(policy.tokenizer.decode(glance.question.ids_W))
     for question, action in zip(asked, one.texts):
       assert question.startswith("the ")
       box = json.loads(re.search(r"\[[\d, ]+\]", action)[0])

@@ -3,19 +3,22 @@
 To write a box the model must read in the question what is asked for, find it among
 hundreds of image tokens, and copy what that token says. Next-token loss alone is slow
 to find such a chain: until attention is right, what is copied is noise. The warm
-start knows the chain, so it also asks a few heads of one layer to read the question's
-words, and of the next to look at the object (supervised attention, as Liu et al. 2016
-have it for translation). All other heads stay free, and GRPO never sees this term.
+start knows the chain, so it also asks the heads of one key head: in one layer, that
+each reads one word of the question, and in the next, that all look at the object
+(supervised attention, as Liu et al. 2016 have it for translation). The other heads
+stay free, and GRPO never sees this term.
 """
 
 import dataclasses
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from urbex.data.expressions import Expression
 from urbex.loops.dense import Labelled, assign
 from urbex.model.text import Probe
 from urbex.rollout.batch import Batch, BatchShape
@@ -23,6 +26,33 @@ from urbex.rollout.trajectory import Trajectory
 
 # Turns that may be told apart; the expert takes fewer.
 TURNS = 8
+# Colour, noun and relation, a head each.
+WORDS = 3
+
+
+class Question(NamedTuple):
+  """An expression's token ids without the landmark, and where its words lie in them.
+
+  span_H2: first and last + 1 of colour, noun and relation; equal where there is none.
+  """
+
+  ids_W: np.ndarray
+  span_H2: np.ndarray
+
+
+def question(expression: Expression, encode: Callable[[str], np.ndarray]) -> Question:
+  """Returns what to read of an expression."""
+  # A blank for the landmark: its name may hold any word of the rest.
+  text = dataclasses.replace(expression, landmark="\n").text()
+  piece = max(text.split("\n"), key=len)
+  noun = expression.kind or expression.category.lower()
+  span_H2 = np.zeros((WORDS, 2), int)
+  for h, words in enumerate((expression.colour, noun, expression.relation)):
+    # One word each: of "north of" the first says it all. Not every phrase has a colour.
+    found = words and re.search(rf"\b{re.escape(words.split()[0])}\b", piece)
+    if found:
+      span_H2[h] = [len(encode(piece[:end])) for end in found.span()]
+  return Question(encode(piece), span_H2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,14 +64,14 @@ class Glance:
     image: the row's image it refers to, counted from 0.
     box_4: x0, y0, x1, y1 of the object as fractions of the image.
     asked: the turn before which it was asked for.
-    words_W: token ids of the words that asked for it.
+    question: in these words.
   """
 
   turn: int
   image: int
   box_4: np.ndarray
   asked: int
-  words_W: np.ndarray
+  question: Question
 
 
 class Demonstration(NamedTuple):
@@ -54,11 +84,12 @@ class Demonstration(NamedTuple):
 class Gaze(NamedTuple):
   """For each turn, how its attention should be spread over the row's tokens.
 
-  read_BKS: float32 [B, TURNS, S], over the question; sums to 1, or 0 without a wish.
+  read_BKHS: float32 [B, TURNS, WORDS, S], over the question; sums to 1, or to 0
+    without a wish.
   look_BKS: likewise over the tokens of an image.
   """
 
-  read_BKS: np.ndarray
+  read_BKHS: np.ndarray
   look_BKS: np.ndarray
 
 
@@ -71,26 +102,30 @@ def gaze(demonstrations: Sequence[Demonstration], shape: BatchShape) -> Gaze:
   Raises:
     ValueError: a question's words are not in the turn that is said to ask.
   """
-  size = (shape.rows, TURNS, shape.tokens)
-  both = Gaze(np.zeros(size, np.float32), np.zeros(size, np.float32))
+  rows, tokens = shape.rows, shape.tokens
+  read_BKHS = np.zeros((rows, TURNS, WORDS, tokens), np.float32)
+  look_BKS = np.zeros((rows, TURNS, tokens), np.float32)
   for b, (trajectory, glances) in enumerate(demonstrations):
     for glance in glances:
-      read_N, look_N = _words_at(trajectory, glance), _object_at(trajectory, glance)
-      both.read_BKS[b, glance.turn, read_N] = 1 / len(read_N)
-      both.look_BKS[b, glance.turn, look_N] = 1 / max(len(look_N), 1)
-  return both
+      asked_W = _question_at(trajectory, glance)
+      for h, (start, end) in enumerate(glance.question.span_H2):
+        read_BKHS[b, glance.turn, h, asked_W[start:end]] = 1 / max(end - start, 1)
+      look_N = _object_at(trajectory, glance)
+      look_BKS[b, glance.turn, look_N] = 1 / max(len(look_N), 1)
+  return Gaze(read_BKHS, look_BKS)
 
 
-def _words_at(trajectory: Trajectory, glance: Glance) -> np.ndarray:
+def _question_at(trajectory: Trajectory, glance: Glance) -> np.ndarray:
+  ids_W = glance.question.ids_W
   shown_T = (trajectory.turn_T == glance.asked) & ~trajectory.policy_T
   at_N = np.flatnonzero(shown_T)
   windows_MW = np.lib.stride_tricks.sliding_window_view(
-    trajectory.ids_T[at_N], len(glance.words_W)
+    trajectory.ids_T[at_N], len(ids_W)
   )
-  found_M = np.flatnonzero((windows_MW == glance.words_W).all(1))
+  found_M = np.flatnonzero((windows_MW == ids_W).all(1))
   if not len(found_M):
-    raise ValueError(f"turn {glance.asked} does not hold {glance.words_W.tolist()}")
-  return at_N[found_M[-1] : found_M[-1] + len(glance.words_W)]
+    raise ValueError(f"turn {glance.asked} does not hold {ids_W.tolist()}")
+  return at_N[found_M[-1] : found_M[-1] + len(ids_W)]
 
 
 def _object_at(trajectory: Trajectory, glance: Glance) -> np.ndarray:
@@ -107,25 +142,28 @@ def probe(batch: Batch, wanted: Gaze) -> Probe:
   """Returns what `forward_probed` needs to measure every layer's gaze.
 
   The probe gives (sum, count) for reading and for looking: the cross-entropy in nats
-  of the attention of the first key head's queries, averaged over them, summed over the
-  positions that predict a policy token of a turn with a wish; and how many they are.
+  of the attention of each of the first key head's queries, summed over them and over
+  the positions that predict a policy token of a turn with a wish; and how many such
+  pairs there are.
   """
-  turn_BT1 = jnp.asarray(batch.turn_BT)[..., None]
   writes_BT = jnp.roll(jnp.asarray(batch.policy_BT), -1, axis=1).at[:, -1].set(False)
+  turn_BTK = jax.nn.one_hot(batch.turn_BT, TURNS) * writes_BT[..., None]
+  read_BHTS = jnp.einsum("BTK,BKHS->BHTS", turn_BTK, wanted.read_BKHS)
+  look_BTS = jnp.einsum("BTK,BKS->BTS", turn_BTK, wanted.look_BKS)
 
   def measure(q_BTHE: jax.Array, k_BSJE: jax.Array, mask_BTS: jax.Array):
     heads, size = q_BTHE.shape[2] // k_BSJE.shape[2], q_BTHE.shape[3]
     q_BTGE = q_BTHE[:, :, :heads].astype(jnp.float32) * size**-0.5
     att_BGTS = jnp.einsum("BTGE,BSE->BGTS", q_BTGE, k_BSJE[:, :, 0])
-    log_BTS = jax.nn.log_softmax(jnp.where(mask_BTS[:, None], att_BGTS, -1e30)).mean(1)
+    log_BGTS = jax.nn.log_softmax(jnp.where(mask_BTS[:, None], att_BGTS, -1e30))
 
-    def entropy(wish_BKS):
-      wish_BTS = jnp.take_along_axis(jnp.asarray(wish_BKS), turn_BT1, axis=1)
-      asked_BT = writes_BT & (wish_BTS.sum(-1) > 0)
-      log_BT = jnp.where(mask_BTS, wish_BTS * log_BTS, 0.0).sum(-1)
-      return -jnp.where(asked_BT, log_BT, 0.0).sum(), asked_BT.sum()
+    def entropy(wish_BGTS: jax.Array) -> tuple[jax.Array, jax.Array]:
+      log_BGTS_asked = log_BGTS[:, : wish_BGTS.shape[1]]
+      wish_BGTS = jnp.where(mask_BTS[:, None], wish_BGTS[:, :heads], 0.0)
+      count = (wish_BGTS.sum(-1) > 0).sum()
+      return -(wish_BGTS * log_BGTS_asked).sum(), count
 
-    return entropy(wanted.read_BKS), entropy(wanted.look_BKS)
+    return entropy(read_BHTS), entropy(jnp.repeat(look_BTS[:, None], heads, axis=1))
 
   return measure
 

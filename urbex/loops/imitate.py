@@ -18,13 +18,14 @@ import numpy as np
 from urbex.baselines.expert import Expert, whole_box
 from urbex.core import seeds
 from urbex.core.types import Params
+from urbex.data.expressions import parse as parse_expression
 from urbex.data.records import Instance, Query
 from urbex.env import prompt
 from urbex.env.actions import Answer, parse
 from urbex.env.episode import Episode, Observation, box_xy, find_target
 from urbex.env.settings import LANDMARK_QUERY, EnvSettings
 from urbex.loops import gaze as gazes
-from urbex.loops.gaze import Demonstration, Gaze, Glance
+from urbex.loops.gaze import Demonstration, Gaze, Glance, Question, question
 from urbex.loops.policy import Policy
 from urbex.loops.state import TrainState, apply_gradients
 from urbex.model.qwen3_vl import logits
@@ -159,14 +160,16 @@ class Demonstrator:
       return dataclasses.replace(observation, text=rename(observation.text))
 
     episode, glances = Episode(scene, self._env), []
-    words_W = self._encoder.text(asking_words(query.text, query.landmark_names))
+    expression = parse_expression(query.text)
     expert = Expert(scene, query, self._env, rng)
     builder = TrajectoryBuilder(self._encoder, self._limits)
     observation = episode.reset(query)
     self._must(builder.start(self._system, self._tools, shown(observation)), query)
     while not episode.done:
       text = expert.act(observation, episode)
-      glances += _glances(text, episode, find_target(scene, query), words_W)
+      if expression is not None:
+        asked = question(expression, self._encoder.text)
+        glances += _glances(text, episode, find_target(scene, query), asked)
       self._must(builder.append_expert(rename(text)), query)
       observation = episode.step(text)
       if not episode.done:
@@ -264,15 +267,8 @@ def _loss(
   return total, stats
 
 
-def asking_words(text: str, names: Sequence[str]) -> str:
-  """Returns the longest piece of a query without a landmark's name, blanks and all."""
-  for name in names:
-    text = text.replace(name, "\n")
-  return max(text.split("\n"), key=len)
-
-
 def _glances(
-  text: str, episode: Episode, target: Instance, words_W: np.ndarray
+  text: str, episode: Episode, target: Instance, asked: Question
 ) -> list[Glance]:
   """Returns where the expert looks to write `text`; nowhere to copy from text."""
   action = parse(text, episode.settings)
@@ -284,7 +280,7 @@ def _glances(
     return []
   turn, image = len(episode.facts().turns), list(episode.views).index(view.id)
   box_4 = np.array(whole_box(view, box_xy(target))) / 1000
-  return [Glance(turn, image, box_4, 0, words_W)]
+  return [Glance(turn, image, box_4, 0, asked)]
 
 
 def _weights(scene: Scene, queries: Sequence[Query], power: float) -> np.ndarray:

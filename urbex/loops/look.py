@@ -20,8 +20,8 @@ from urbex.env import prompt
 from urbex.env.episode import Observation
 from urbex.env.settings import ZOOM_IN, EnvSettings
 from urbex.env.views import top_down
-from urbex.loops.gaze import Demonstration, Glance
-from urbex.loops.imitate import NameMaker, asking_words
+from urbex.loops.gaze import Demonstration, Glance, question
+from urbex.loops.imitate import NameMaker
 from urbex.loops.policy import Policy
 from urbex.loops.windows import Window, WindowSource
 from urbex.rollout.encoder import Encoder
@@ -155,18 +155,16 @@ class Examiner:
     builder = TrajectoryBuilder(self._encoder, self._limits)
     chosen, glances = _spread(asked, self._settings.questions, rng), []
     for place, (expression, k) in enumerate(chosen):
-      question = f"Find: {expression.text()}"
+      find = f"Find: {expression.text()}"
       if place == 0:
-        first = Observation(f"{text}\n{question}", (shown,))
+        first = Observation(f"{text}\n{find}", (shown,))
         fits = builder.start(self._system, self._tools, first)
       else:
-        fits = builder.append_observation(Observation(question))
+        fits = builder.append_observation(Observation(find))
       if not fits or not builder.append_expert(_action(window, view, k, rng)):
         break
-      words_W = self._encoder.text(
-        asking_words(expression.text(), [expression.landmark])
-      )
-      glances.append(Glance(place, 0, window.box_K4[k], place, words_W))
+      asked_for = question(expression, self._encoder.text)
+      glances.append(Glance(place, 0, window.box_K4[k], place, asked_for))
     return Demonstration(builder.trajectory(), tuple(glances))
 
 
