@@ -40,7 +40,7 @@ def get_config() -> ConfigDict:
         # examples. At 32 windows a step, 30,000 boxes taught it nothing.
         copy=_stage(600, 1.5e-3),
         look=_stage(2400, 1.5e-3, tower=0.3),
-        imitate=_stage(2000, 1.0e-3, tower=0.3),
+        imitate=_stage(2200, 1.0e-3, tower=0.3),
         copies=ImitateSettings(batch=32),
         questions=LookSettings(batch=8, questions=5),
         episodes=ImitateSettings(batch=8),

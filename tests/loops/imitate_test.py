@@ -83,7 +83,7 @@ def test_batches_are_functions_of_the_step(policy, scenes):
 
 def test_one_batch_is_learnt_by_heart(policy, scenes):
   make = demonstrator(policy, scenes).episodes
-  task = ImitateTask(policy, make, gaze=0.3, probes=1)
+  task = ImitateTask(policy, [make], gaze=0.3, probes=1)
   optimizer = make_optimizer(Optimisation(lr=3e-3))
   params = jax.tree.map(jnp.copy, policy.params)  # a step donates its state
   state, batch = init_state(params, optimizer, 0), task.batch(0)

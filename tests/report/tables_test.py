@@ -67,12 +67,14 @@ def test_a_policy_without_a_class_has_a_dash_there(tmp_path):
 
 
 def test_a_time_without_an_interval_stands_alone(tmp_path):
-  """So earlier releases wrote it."""
+  """So earlier releases wrote it, and queries that share a batch's time have none."""
   old = scores("no", "a", 0.1, seconds={"total": {"mean": 0.0254}})
   write_json(tmp_path / "eval" / "no" / "scores.json", old)
   write_json(tmp_path / "eval" / "a" / "scores.json", {**old, "seconds": {}})
+  shared = {"total": {"mean": 0.6, "low": 0.6, "high": 0.6}}
+  write_json(tmp_path / "eval" / "b" / "scores.json", {**old, "seconds": shared})
   head, _, *rows = rows_under(report_tables(read_evaluations(tmp_path)), "NO (held-out")
-  assert sorted(row[len(head) - 1] for row in rows[:2]) == ["0.025", "–"]
+  assert sorted(row[len(head) - 1] for row in rows[:3]) == ["0.025", "0.600", "–"]
 
 
 def test_other_scenes_have_tables_of_their_own(tmp_path):

@@ -188,21 +188,23 @@ class ImitateTask:
   def __init__(
     self,
     policy: Policy,
-    make: Callable[[int], list[Demonstration]],
+    makes: Sequence[Callable[[int], list[Demonstration]]],
     gaze: float = 0.0,
     probes: int = 4,
   ):
-    """Sizes every batch after the first `probes` ones.
+    """Sizes every batch after the first `probes` ones of its kind.
 
     Args:
       policy: config and vocabulary.
-      make: step number → demonstrations.
+      makes: step number → demonstrations; steps take turns among them.
       gaze: weight of looking at what is asked for (`loops.gaze`).
       probes: batches looked at; one larger than all of them compiles once more.
     """
-    self._config, self._make, self._gaze = policy.config, make, gaze
+    self._config, self._makes, self._gaze = policy.config, makes, gaze
     self._allowed_V = policy.allowed_V
-    self._shape = _largest([self._need(make(step)) for step in range(probes)])
+    self._shapes = [
+      _largest([self._need(make(step)) for step in range(probes)]) for make in makes
+    ]
 
   @staticmethod
   def _need(made: list[Demonstration]) -> BatchShape:
@@ -210,8 +212,9 @@ class ImitateTask:
 
   def batch(self, step: int) -> tuple[Batch, Gaze, int]:
     """Returns the step's batch, where to look, the bound on its policy tokens."""
-    made = self._make(step)
-    shape = _largest([self._shape, self._need(made)])
+    kind = step % len(self._makes)
+    made = self._makes[kind](step)
+    shape = _largest([self._shapes[kind], self._need(made)])
     batch = collate([one.trajectory for one in made], self._config, shape)
     return batch, gazes.gaze(made, shape), shape.policy
 

@@ -136,12 +136,15 @@ def train(config: ConfigDict, run: Run) -> None:
   examiner = Examiner(
     policy, practice, world.env, settings.limits, settings.questions, config.seed
   )
-  for name, make, gaze in (
-    ("copy", demonstrate(settings.copies).first_turns, 0.0),
-    ("look", examiner.views, settings.gaze),
-    ("imitate", demonstrate(settings.episodes).episodes, settings.gaze),
+  copies = demonstrate(settings.copies).first_turns
+  episodes = demonstrate(settings.episodes).episodes
+  # Looking at images unlearns half of how to copy names: episodes rehearse it.
+  for name, makes, gaze in (
+    ("copy", [copies], 0.0),
+    ("look", [examiner.views], settings.gaze),
+    ("imitate", [episodes, copies], settings.gaze),
   ):
-    task = ImitateTask(policy, make, gaze)
+    task = ImitateTask(policy, makes, gaze)
     stage = getattr(settings, name)
     params = warm.stage(name, stage, params, task.make_step, task.batch)
   policy.with_params(params).export(run.folder / "policy", jnp.bfloat16)

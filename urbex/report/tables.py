@@ -70,7 +70,10 @@ def _count(evaluation: Evaluation) -> str:
 
 def _seconds(evaluation: Evaluation) -> str:
   total = evaluation.seconds.get("total", {})
-  return interval(Score(total.get("mean"), total.get("low"), total.get("high")))
+  low, high = total.get("low"), total.get("high")
+  if low == high:  # Queries that ran as one batch share its time: no spread to show.
+    low = high = None
+  return interval(Score(total.get("mean"), low, high))
 
 
 def score_table(evaluations: Sequence[Evaluation]) -> str:
