@@ -28,6 +28,10 @@ class Panel:
   log: bool = False
 
 
+# What the stages of the warm start log; classes are numbered as in `CATEGORIES`.
+PARTS = ("class", "colour", "box", "digit")
+HITS = ("0", "1", "2", "3", "colour")
+
 PANELS = (
   Panel("reward", ("reward", "val/reward", "nd/reward", "no/reward")),
   Panel("IoU", ("iou", "val/iou", "nd/iou", "no/iou")),
@@ -44,6 +48,12 @@ PANELS = (
   Panel("KL to the start", ("kl",)),
   Panel("gradient norm", ("grad_norm",)),
   Panel("largest ratio", ("ratio/largest",)),
+  Panel("perceive: parts of the loss", tuple(f"perceive/{p}" for p in PARTS)),
+  Panel("perceive: hit at centres", tuple(f"perceive/hit/{k}" for k in HITS)),
+  Panel("nats a token", ("copy/loss", "look/loss", "imitate/loss")),
+  Panel("imitate: nats a token", tuple(f"imitate/nll/turn{k}" for k in range(4))),
+  Panel("look: attention, nats", ("look/gaze/read", "look/gaze/look")),
+  Panel("imitate: attention, nats", ("imitate/gaze/read", "imitate/gaze/look")),
   Panel("seconds a step", ("time/generate", "time/tools", "time/update"), log=True),
 )
 
