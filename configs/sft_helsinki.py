@@ -1,4 +1,4 @@
-"""Makes the shipped tiny policy from nothing: see, copy, look, act."""
+"""Makes the shipped tiny policy from nothing: see, copy, look, act, polish."""
 
 from ml_collections import ConfigDict
 
@@ -41,6 +41,7 @@ def get_config() -> ConfigDict:
         copy=_stage(600, 1.5e-3),
         look=_stage(2400, 1.5e-3, tower=0.3),
         imitate=_stage(2200, 1.0e-3, tower=0.3),
+        polish=_stage(1800, 1.0e-3, tower=0.3),
         copies=ImitateSettings(batch=32),
         questions=LookSettings(batch=8, questions=5),
         episodes=ImitateSettings(batch=8),

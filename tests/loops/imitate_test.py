@@ -27,13 +27,27 @@ def demonstrator(policy, scenes, **settings):
   return Demonstrator(policy, list(scenes.values()), ENV, LIMITS, how, seed=0)
 
 
-def test_names_are_made_of_real_words_and_letters():
-  maker = NameMaker(["Hotel Kämp", "Old Mill"])
-  names = [maker.make(generator(0, k)) for k in range(200)]
+def test_names_are_made_of_real_words_splices_and_letters():
+  maker = NameMaker(["Hotel Kämp", "Rantakatu 12"])
+  names = [maker.make(generator(0, k)) for k in range(300)]
   words = {w for name in names for w in name.split()}
-  assert {"Hotel", "Kämp", "Old", "Mill"} <= words
-  assert len(words - {"Hotel", "Kämp", "Old", "Mill"}) > 20
+  real = {"Hotel", "Kämp", "Rantakatu", "12"}
+  assert real <= words
+  assert len(words - real) > 20
   assert {len(name.split()) for name in names} == {1, 2, 3}
+  splices = {
+    first[:i] + last[j:]
+    for first in real - {"12"}
+    for last in real - {"12"}
+    for i in range(2, len(first))
+    for j in range(1, len(last))
+  }
+  assert len((words & splices) - real) > 20
+
+
+def test_names_without_a_long_word_are_not_spliced():
+  maker = NameMaker(["Ab 1"])
+  assert all(maker.make(generator(0, k)) for k in range(50))
 
 
 def test_only_training_queries_are_shown(policy, scenes):

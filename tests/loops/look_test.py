@@ -118,4 +118,4 @@ def test_a_close_window_holds_its_car():
     assert y0 <= 200
     assert x1 >= 520
     assert y1 >= 240
-    assert 230 <= x1 - x0 <= 410
+    assert 290 <= x1 - x0 <= 450

@@ -57,20 +57,29 @@ class ImitateSettings:
 
 
 class NameMaker:
-  """Makes names up from the words of real ones, and from letters."""
+  """Makes names up: words of real ones, two of them spliced, and random letters.
+
+  A spliced word is made of known pieces in an unknown order, as a street of another
+  part of the town is: what copies it must read every token, not remember the word.
+  """
 
   def __init__(self, names: Sequence[str]):
     self._words = sorted({word for name in names for word in name.split()})
+    self._long = [word for word in self._words if len(word) > 3]
     self._letters = sorted({c for word in self._words for c in word if c.isalpha()})
 
   def make(self, rng: np.random.Generator) -> str:
-    """Returns one to three words, each real or, one time in three, random letters."""
+    """Returns one to three words."""
     count = int(rng.choice([1, 2, 3], p=[0.45, 0.4, 0.15]))
     return " ".join(self._word(rng) for _ in range(count))
 
   def _word(self, rng: np.random.Generator) -> str:
-    if rng.random() < 2 / 3:
+    kind = rng.random()
+    if kind < 1 / 3:
       return self._words[rng.integers(len(self._words))]
+    if kind < 0.8 and self._long:
+      first, last = (self._long[k] for k in rng.integers(len(self._long), size=2))
+      return first[: rng.integers(2, len(first))] + last[rng.integers(1, len(last)) :]
     letters = rng.choice(self._letters, int(rng.integers(3, 9)))
     return "".join(letters).capitalize()
 

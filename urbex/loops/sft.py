@@ -1,9 +1,9 @@
-"""The step `sft`: a warm start from nothing, in four stages that each resume.
+"""The step `sft`: a warm start from nothing, in five stages that each resume.
 
 perceive (the tower alone, dense detection) → copy (text alone, names) → look (many
-questions about one view) → imitate (the scripted expert's whole episodes). Every
-stage draws from practice worlds: other
-looks of the training blocks, so nothing held out is ever shown.
+questions about one view) → imitate (the scripted expert's whole episodes) → polish
+(all of them in turn). Every stage draws from practice worlds: other looks of the
+training blocks, so nothing held out is ever shown.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class SftSettings:
 
   Attributes:
     vocab_size: of the tokenizer that is made.
-    perceive, copy, look, imitate: the stages, in order.
+    perceive, copy, look, imitate, polish: the stages, in order.
     windows: what the tower is shown.
     copies, questions, episodes: batches of the other stages.
     limits: of a trajectory.
@@ -64,6 +64,7 @@ class SftSettings:
   copy: Stage
   look: Stage
   imitate: Stage
+  polish: Stage
   vocab_size: int = 768
   windows: PerceiveSettings = dataclasses.field(default_factory=PerceiveSettings)
   copies: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
@@ -143,6 +144,7 @@ def train(config: ConfigDict, run: Run) -> None:
     ("copy", [copies], 0.0),
     ("look", [examiner.views], settings.gaze),
     ("imitate", [episodes, copies], settings.gaze),
+    ("polish", [episodes, examiner.views, copies], settings.gaze),
   ):
     task = ImitateTask(policy, makes, gaze)
     stage = getattr(settings, name)
