@@ -34,7 +34,7 @@ def get_config() -> ConfigDict:
       # alone, and must not weigh as much as a group that tells hits from misses.
       advantage=AdvantageSettings(scale="none"),
       loss=LossSettings(kl=0.02),
-      optimisation=Optimisation(lr=1.5e-4, warmup=5),
+      optimisation=Optimisation(lr=2e-4, warmup=5),
       updates=UpdateSettings(micro_batch=32),
       grpo=GrpoSettings(steps=50, questions=12, group=8),
       eval=EvalSettings(splits=("train", "nd", "no"), limit=400),
