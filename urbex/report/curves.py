@@ -30,6 +30,7 @@ class Panel:
 
 # What the stages of the warm start log; classes are numbered as in `CATEGORIES`.
 PARTS = ("class", "colour", "box", "digit")
+LOOKING = ("look", "imitate", "polish")
 HITS = ("0", "1", "2", "3", "colour")
 
 PANELS = (
@@ -50,10 +51,10 @@ PANELS = (
   Panel("largest ratio", ("ratio/largest",)),
   Panel("perceive: parts of the loss", tuple(f"perceive/{p}" for p in PARTS)),
   Panel("perceive: hit at centres", tuple(f"perceive/hit/{k}" for k in HITS)),
-  Panel("nats a token", ("copy/loss", "look/loss", "imitate/loss")),
+  Panel("nats a token", ("copy/loss", "look/loss", "imitate/loss", "polish/loss")),
   Panel("imitate: nats a token", tuple(f"imitate/nll/turn{k}" for k in range(4))),
-  Panel("look: attention, nats", ("look/gaze/read", "look/gaze/look")),
-  Panel("imitate: attention, nats", ("imitate/gaze/read", "imitate/gaze/look")),
+  Panel("nats to the words", tuple(f"{s}/gaze/read" for s in LOOKING), log=True),
+  Panel("nats to the object", tuple(f"{s}/gaze/look" for s in LOOKING)),
   Panel("seconds a step", ("time/generate", "time/tools", "time/update"), log=True),
 )
 
