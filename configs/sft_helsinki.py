@@ -3,8 +3,8 @@
 from ml_collections import ConfigDict
 
 from urbex.config_files import base, sections
+from urbex.loops.demonstrate import DemonstrationSettings
 from urbex.loops.fit import FitSettings
-from urbex.loops.imitate import ImitateSettings
 from urbex.loops.look import LookSettings
 from urbex.loops.sft import SftSettings, Stage
 from urbex.loops.state import Optimisation
@@ -42,9 +42,9 @@ def get_config() -> ConfigDict:
         look=_stage(2400, 1.5e-3, tower=0.3),
         imitate=_stage(2200, 1.0e-3, tower=0.3),
         polish=_stage(1800, 1.0e-3, tower=0.3),
-        copies=ImitateSettings(batch=32),
+        copies=DemonstrationSettings(batch=32),
         questions=LookSettings(batch=8, questions=5),
-        episodes=ImitateSettings(batch=8),
+        episodes=DemonstrationSettings(batch=8),
         limits=Limits(max_tokens=512, max_images=9, max_turn_tokens=64),
       )
     )

@@ -20,8 +20,8 @@ from urbex.env import prompt
 from urbex.env.episode import Observation
 from urbex.env.settings import ZOOM_IN, EnvSettings
 from urbex.env.views import top_down
+from urbex.loops.demonstrate import NameMaker
 from urbex.loops.gaze import Demonstration, Glance, question
-from urbex.loops.imitate import NameMaker
 from urbex.loops.policy import Policy
 from urbex.loops.windows import Window, WindowSource
 from urbex.rollout.encoder import Encoder
@@ -118,7 +118,7 @@ class Examiner:
     settings: LookSettings,
     seed: int,
   ):
-    """Indexes the scenes; see `imitate.Demonstrator` for the arguments."""
+    """Indexes the scenes; see `demonstrate.Demonstrator` for the arguments."""
     self._encoder = Encoder(policy.tokenizer, policy.preprocessor)
     self._source = WindowSource(scenes, env.zoom_px[0])
     self._limits, self._settings, self._seed = limits, settings, seed

@@ -18,8 +18,9 @@ from ml_collections import ConfigDict
 from urbex.core.run import Run
 from urbex.core.types import Params
 from urbex.loops.checkpoints import CheckpointStore
+from urbex.loops.demonstrate import DemonstrationSettings, Demonstrator
 from urbex.loops.fit import FitSettings, fit
-from urbex.loops.imitate import Demonstrator, ImitateSettings, ImitateTask
+from urbex.loops.imitate import ImitateTask
 from urbex.loops.log import MetricLog
 from urbex.loops.look import Examiner, LookSettings
 from urbex.loops.perceive import PerceiveSettings, PerceiveTask, colours_of
@@ -67,9 +68,13 @@ class SftSettings:
   polish: Stage
   vocab_size: int = 768
   windows: PerceiveSettings = dataclasses.field(default_factory=PerceiveSettings)
-  copies: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
+  copies: DemonstrationSettings = dataclasses.field(
+    default_factory=DemonstrationSettings
+  )
   questions: LookSettings = dataclasses.field(default_factory=LookSettings)
-  episodes: ImitateSettings = dataclasses.field(default_factory=ImitateSettings)
+  episodes: DemonstrationSettings = dataclasses.field(
+    default_factory=DemonstrationSettings
+  )
   limits: Limits = dataclasses.field(default_factory=Limits)
   gaze: float = 0.3
   probe: int = 32
@@ -129,7 +134,7 @@ def train(config: ConfigDict, run: Run) -> None:
   warm = _WarmStart(run, config.seed)
   params = _perceive(warm, policy, practice, list(world.scenes.values()), settings)
 
-  def demonstrate(batch: ImitateSettings) -> Demonstrator:
+  def demonstrate(batch: DemonstrationSettings) -> Demonstrator:
     return Demonstrator(
       policy, practice, world.env, settings.limits, batch, config.seed
     )
