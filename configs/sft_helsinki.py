@@ -21,8 +21,9 @@ def _stage(steps: int, lr: float, tower: float = 1.0) -> Stage:
     decay_from=0.5,
     weight_decay=0.02,
     b2=0.98,
+    tower=tower,
   )
-  return Stage(FitSettings(steps), optimisation, tower)
+  return Stage(FitSettings(steps), optimisation)
 
 
 def get_config() -> ConfigDict:

@@ -47,6 +47,17 @@ class TestApplyGradients:
     assert float(stats["grad_norm"]) == pytest.approx(3 * 24**0.5)
     assert int(after.step) == 1
 
+  @pytest.mark.parametrize("factor", [0.0, 0.3])
+  def test_the_tower_has_a_rate_of_its_own(self, factor):
+    params = {"visual": PARAMS["mlp"], "language_model": PARAMS["norm"]}
+    settings = state.Optimisation(lr=0.01, tower=factor)
+    optimizer = state.make_optimizer(settings)
+    before = state.init_state(params, optimizer, seed=0)
+    after, _ = state.apply_gradients(before, params, optimizer)
+    moved = jax.tree.map(lambda a, b: float((a - b).mean()), params, after.params)
+    assert moved["visual"]["up"] == pytest.approx(0.01 * factor, rel=1e-4)
+    assert moved["language_model"]["scale"] == pytest.approx(0.01, rel=1e-4)
+
   def test_decay_spares_norms(self):
     grads = jax.tree.map(jnp.zeros_like, PARAMS)
     _, after, _ = self.step(grads, lr=0.1, weight_decay=0.5)

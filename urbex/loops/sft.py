@@ -8,11 +8,9 @@ training blocks, so nothing held out is ever shown.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from ml_collections import ConfigDict
 
 from urbex.core.run import Run
@@ -39,12 +37,10 @@ class Stage:
   Attributes:
     fit: steps and intervals.
     optimisation: its `steps` is that of `fit`.
-    tower: factor on the vision tower's learning rate.
   """
 
   fit: FitSettings
   optimisation: Optimisation = dataclasses.field(default_factory=Optimisation)
-  tower: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +97,7 @@ class _WarmStart:
 
     `score` is logged when the stage ends; a stage that ended earlier logs nothing.
     """
-    optimizer = _slow_tower(make_optimizer(stage.optimisation), stage.tower)
+    optimizer = make_optimizer(stage.optimisation)
     state = init_state(jax.tree.map(jnp.copy, params), optimizer, self.seed)
     store = CheckpointStore(self.run.checkpoints / name, keep=1)
     if store.latest() is not None:
@@ -184,16 +180,3 @@ def _perceive(
     "perceive", settings.perceive, task.init(), task.make_step, task.batch, score
   )
   return {**policy.params, "visual": params["visual"]}
-
-
-def _slow_tower(
-  optimizer: optax.GradientTransformationExtraArgs, factor: float
-) -> optax.GradientTransformationExtraArgs:
-  """Scales the updates of the vision tower."""
-
-  def update(updates: Any, state: Any, params: Any = None, **extra: Any):
-    updates, state = optimizer.update(updates, state, params, **extra)
-    visual = jax.tree.map(lambda u: factor * u, updates["visual"])
-    return {**updates, "visual": visual}, state
-
-  return optax.GradientTransformationExtraArgs(optimizer.init, update)

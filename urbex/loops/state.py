@@ -28,6 +28,7 @@ class Optimisation:
     lr_end: learning rate at `steps`, as a share of the peak.
     weight_decay: decoupled, on matrices only (norms and biases are spared).
     clip: largest global norm of a gradient; 0 switches clipping off.
+    tower: factor on the vision tower's rate; 0 leaves the tower as it is.
   """
 
   lr: float = 1e-4
@@ -38,6 +39,7 @@ class Optimisation:
   lr_end: float = 0.0
   weight_decay: float = 0.0
   clip: float = 1.0
+  tower: float = 1.0
   b1: float = 0.9
   b2: float = 0.95
   eps: float = 1e-8
@@ -109,8 +111,17 @@ def _scale_by_step(schedule) -> optax.GradientTransformationExtraArgs:
   return optax.GradientTransformationExtraArgs(lambda _: optax.EmptyState(), update)
 
 
+def _scale_tower(factor: float) -> optax.GradientTransformationExtraArgs:
+  def update(updates, state, params=None, **_):
+    del params
+    visual = jax.tree.map(lambda u: (factor * u).astype(u.dtype), updates["visual"])
+    return {**updates, "visual": visual}, state
+
+  return optax.GradientTransformationExtraArgs(lambda _: optax.EmptyState(), update)
+
+
 def make_optimizer(settings: Optimisation) -> optax.GradientTransformationExtraArgs:
-  """Returns clip → Adam → decoupled decay → rate, all of float32 moments.
+  """Returns clip → Adam → decoupled decay → rates, all of float32 moments.
 
   Its `update` wants the keyword `step`: the rate is a function of the training step,
   not of a counter hidden in the optimiser's state.
@@ -124,6 +135,7 @@ def make_optimizer(settings: Optimisation) -> optax.GradientTransformationExtraA
     optax.scale_by_adam(settings.b1, settings.b2, settings.eps, mu_dtype=jnp.float32),
     decay,
     _scale_by_step(learning_rate(settings)),
+    optax.identity() if settings.tower == 1 else _scale_tower(settings.tower),
   )
 
 
