@@ -7,6 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent
@@ -19,6 +20,14 @@ os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile(
+  "urbex",
+  deadline=None,
+  suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("urbex")
 
 # A shell starts background commands with ctrl-C ignored, and children inherit that;
 # tests that press it need it heard however the run was started.

@@ -37,7 +37,7 @@ def get_config() -> ConfigDict:
       # With 96 rollouts a step most of a gradient is noise: the tower, which has
       # little to gain, stays as it is, and a falling rate averages the rest.
       optimisation=Optimisation(
-        lr=4e-4, schedule="linear", steps=50, warmup=5, tower=0.0
+        lr=3e-4, schedule="linear", steps=50, warmup=5, tower=0.0
       ),
       updates=UpdateSettings(micro_batch=32),
       grpo=GrpoSettings(steps=50, questions=12, group=8),

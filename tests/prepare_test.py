@@ -1,12 +1,14 @@
 """A city is built once, goes on where it stopped, and is never mixed with another."""
 
 import contextlib
+import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
@@ -15,6 +17,7 @@ from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json
 from urbex.core.lock import hold
 from urbex.data.osm_pbf import packaged_extract
+from urbex.scene.build import StoreSettings
 from urbex.scene.store import open_scenes
 
 SMALL = (
@@ -250,6 +253,27 @@ def test_ctrl_c_waits_too_when_another_thread_receives_it():
     end.set()
     other.join()
   assert whole
+
+
+def test_a_builder_that_starts_under_ctrl_c_is_ended(tmp_path, monkeypatch):
+  @contextlib.contextmanager
+  def interrupted():
+    yield
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(prepare, "_build", waits)
+  monkeypatch.setattr(prepare, "_deaf", interrupted)
+  plan = types.SimpleNamespace(scene_id="a")
+  with pytest.raises(KeyboardInterrupt), prepare._Builders(1) as builders:
+    list(builders.run([plan], tmp_path, StoreSettings()))
+  left = multiprocessing.active_children()
+  for process in left:
+    process.terminate()
+  assert left == []
+
+
+def waits(plan, path, store, report):
+  signal.pause()
 
 
 def test_a_builder_that_dies_is_named(tmp_path, monkeypatch, capsys):

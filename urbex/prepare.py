@@ -115,8 +115,9 @@ class _Builders:
         )
         with _deaf():
           process.start()
+          # Known before ctrl-C is heard again: whoever has started must be ended.
+          self._running[ours] = process, plan
         theirs.close()
-        self._running[ours] = process, plan
       for ready in connection.wait(list(self._running)):
         process, plan = self._running[ready]
         try:
