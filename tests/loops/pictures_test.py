@@ -33,3 +33,10 @@ def test_junk_is_drawn_as_nothing(scenes):
   junk = ["", "<answer>{", '<tool_call>{"name": "zoom_in"}</tool_call>']
   alone = strip(scenes["alpha"], [])
   np.testing.assert_array_equal(strip(scenes["alpha"], junk), alone)
+
+
+def test_captions_have_letters_beyond_ascii():
+  font = pictures._font()
+  missing = bytes(font.getmask("\U0010ffff"))
+  assert bytes(font.getmask("ä")) != missing
+  assert bytes(font.getmask("Ж")) != missing

@@ -1,9 +1,12 @@
 """Draws a search as one strip of images: what was seen, chosen and answered."""
 
+import functools
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib import get_data_path
+from PIL import Image, ImageDraw, ImageFont
 
 from urbex.core.types import BoxXY
 from urbex.data.records import Query
@@ -79,8 +82,14 @@ def _panel(view: View, target: BoxXY, marks, caption: str) -> np.ndarray:
     _rectangle(draw, inside, size, TARGET)
   for box, colour in marks:
     _rectangle(draw, box, size, colour)
-  draw.text((4, HEIGHT_PX + 8), caption[: size[0] // 6], fill=(0, 0, 0))
+  draw.text((4, HEIGHT_PX + 8), caption[: size[0] // 6], (0, 0, 0), _font())
   return np.asarray(panel)
+
+
+@functools.cache
+def _font() -> ImageFont.FreeTypeFont:
+  # Pillow's own font has no letters beyond ASCII, and names are full of them.
+  return ImageFont.truetype(Path(get_data_path(), "fonts/ttf/DejaVuSans.ttf"), 10)
 
 
 def _rectangle(draw, box: BoxXY, size: tuple[int, int], colour) -> None:
