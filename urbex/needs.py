@@ -59,9 +59,14 @@ def check_sections(config: Any) -> None:
     UserError: an unknown or missing key, or a value of another type or out of range.
   """
   wanted = {k: v for step in config.steps for k, v in SECTIONS.get(step, {}).items()}
+  built = {}
   for name, place in wanted.items():
     module, kind = place.split(":")
-    section(config, name, getattr(importlib.import_module(module), kind))
+    built[name] = section(config, name, getattr(importlib.import_module(module), kind))
+  if "train" in config.steps:
+    from urbex.loops.grpo import check_schedule
+
+    check_schedule(built["optimisation"], built["grpo"])
 
 
 def check_inputs(

@@ -119,6 +119,7 @@ def test_killed_and_resumed_equals_straight(policy_folder, scenes_folder, tmp_pa
     ("grpo", {"stepz": 1}, "did you mean 'steps'"),
     ("advantage", {"scale": "rank"}, "scale"),
     ("optimisation", {"schedule": "linear"}, "steps"),
+    ("optimisation", {"schedule": "linear", "steps": 3}, "optimisation.steps=4"),
   ],
 )
 def test_bad_settings_are_one_line(

@@ -85,6 +85,21 @@ class GrpoSettings:
         )
 
 
+def check_schedule(optimisation: Optimisation, settings: GrpoSettings) -> None:
+  """Refuses a learning rate that is zero before the run's last step.
+
+  Raises:
+    UserError: steps would train nothing.
+  """
+  ends = optimisation.schedule != "constant" and optimisation.lr_end == 0
+  if ends and optimisation.steps < settings.steps:
+    raise UserError(
+      f"optimisation.steps: the rate is 0 from step {optimisation.steps} on, but "
+      f"grpo.steps is {settings.steps}; add "
+      f"--config.optimisation.steps={settings.steps}"
+    )
+
+
 class Trainer:
   """Owns one run's state, log, checkpoints and pool."""
 
@@ -94,6 +109,7 @@ class Trainer:
     self.world = World.from_config(config)
     self.rollouts = section(config, "rollout", RolloutSettings)
     optimisation = section(config, "optimisation", Optimisation)
+    check_schedule(optimisation, self.settings)
     loss = section(config, "loss", LossSettings)
     self.rate = learning_rate(optimisation)
     queries = split_queries(self.world.scenes, self.settings.split)
