@@ -157,16 +157,16 @@ class Demonstrator:
       return dataclasses.replace(observation, text=rename(observation.text))
 
     episode, glances = Episode(scene, self._env), []
-    expression = expressions.parse(query.text)
+    expression, target = expressions.parse(query.text), find_target(scene, query)
+    asked = expression and question(expression, self._encoder.text)
     expert = Expert(scene, query, self._env, rng)
     builder = TrajectoryBuilder(self._encoder, self._limits)
     observation = episode.reset(query)
     self._must(builder.start(self._system, self._tools, shown(observation)), query)
     while not episode.done:
       text = expert.act(observation, episode)
-      if expression is not None:
-        asked = question(expression, self._encoder.text)
-        glances += _glances(text, episode, find_target(scene, query), asked)
+      if asked:
+        glances += _glances(text, episode, target, asked)
       self._must(builder.append_expert(rename(text)), query)
       observation = episode.step(text)
       if not episode.done:

@@ -53,7 +53,7 @@ class SftSettings:
     windows: what the tower is shown.
     copies, questions, episodes: batches of the other stages.
     limits: of a trajectory.
-    gaze: weight of looking at what is asked for, in look and imitate.
+    gaze: weight of looking at what is asked for, from look on.
     probe: batches of held-out windows that score the tower.
   """
 
@@ -140,7 +140,7 @@ def train(config: ConfigDict, run: Run) -> None:
   )
   copies = demonstrate(settings.copies).first_turns
   episodes = demonstrate(settings.episodes).episodes
-  # Looking at images unlearns half of how to copy names: episodes rehearse it.
+  # The look stage unlearns copying (0.16 to 2.7 nats a token): the rest rehearse it.
   for name, makes, gaze in (
     ("copy", [copies], 0.0),
     ("look", [examiner.views], settings.gaze),
