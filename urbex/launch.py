@@ -24,6 +24,7 @@ from ml_collections import ConfigDict
 
 from urbex import config_files, needs
 from urbex.core.errors import UserError
+from urbex.core.memory import keep_freed_memory
 from urbex.core.run import Run, finished_steps
 from urbex.core.settings import nearest
 
@@ -125,6 +126,9 @@ def launch(argv: Sequence[str]) -> None:
       _load_step(step)
   needs.check_sections(config)
   if FOLDERLESS.issuperset(config.steps):
+    if own.workdir:
+      read = f", or write --config.run={own.workdir}" if "run" in config else ""
+      raise UserError(f"--workdir: {name} has no run of its own; leave it out{read}")
     _run_steps(config, None)
     return
   folder = own.workdir or os.path.join("runs", name)
@@ -191,4 +195,5 @@ if __name__ == "__main__":
   # A scheduler's SIGTERM unwinds like ctrl-C, so that nothing stays half-written.
   signal.signal(signal.SIGTERM, _terminate)
   sys.unraisablehook = _once_more
+  keep_freed_memory()
   sys.exit(main())

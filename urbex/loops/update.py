@@ -113,6 +113,7 @@ class Updater:
     mesh: Mesh,
     state: TrainState,
     temperature: float = 1.0,
+    train_tower: bool = True,
   ):
     """Fixes everything but the state and the rollouts.
 
@@ -125,9 +126,11 @@ class Updater:
       mesh: where arrays live.
       state: for its shardings, which every update keeps.
       temperature: of the policy, as in the rollout.
+      train_tower: False keeps the vision tower out of the backward pass.
     """
     self._config, self._loss, self._settings = config, loss, settings
     self._mesh, self._temperature = mesh, temperature
+    self._train_tower = train_tower
     self._allowed_V = jax.device_put(allowed_V, meshes.replicated(mesh))
     whole = meshes.replicated(mesh)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
@@ -224,6 +227,8 @@ class Updater:
     self, params, grads, sums, part, old_BT, reference_BT, first, denominator
   ):
     def objective(params):
+      if not self._train_tower:
+        params = {**params, "visual": jax.lax.stop_gradient(params["visual"])}
       scores = self._scores(params, part, self._settings.remat)
       return self._objective(scores, part, old_BT, reference_BT, first, denominator)
 
