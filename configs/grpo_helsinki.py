@@ -29,7 +29,7 @@ def get_config() -> ConfigDict:
         landmark_matches=2,
       ),
       reward=RewardSettings(),
-      rollout=RolloutSettings(slots=96, max_tokens=512, max_turn_tokens=64),
+      rollout=RolloutSettings(slots=192, max_tokens=512, max_turn_tokens=64),
       # No division by the group's deviation: an all-miss group differs by step costs
       # alone, and must not weigh as much as a group that tells hits from misses.
       advantage=AdvantageSettings(scale="none"),
@@ -44,7 +44,7 @@ def get_config() -> ConfigDict:
       updates=UpdateSettings(micro_batch=32),
       # Writing a rollout costs a fifth of training on it: write twice as many, train
       # on the half that differs most.
-      grpo=GrpoSettings(steps=90, questions=12, group=16, trained=8),
+      grpo=GrpoSettings(steps=90, questions=12, group=16, trained=8, watch_queries=192),
       eval=EvalSettings(splits=("train", "nd", "no"), limit=400),
     )
   )

@@ -126,9 +126,9 @@ def picked(reward, valid, keep):
 def test_most_varied_takes_both_ends_or_the_rare_hit():
   every = [True] * 6
   assert picked([0, 5, 2, 3, 4, 1], every, 2).tolist() == [0, 1]
-  # Three of {0, 0, 0, 0, 1, 9}: two misses and the hit.
-  assert picked([0, 0, 9, 0, 1, 0], every, 3).tolist()[-1] == 3
-  assert 2 in picked([0, 0, 9, 0, 1, 0], every, 3)
+  # Three of {0, 0, 0, 0, 1, 9}: two misses and the hit, not the middling one.
+  hit = set(picked([0, 0, 9, 0, 1, 0], every, 3).tolist())
+  assert 2 in hit and 4 not in hit
   assert picked([0, 5, 2, 3, 4, 1], every, 6).tolist() == [0, 1, 2, 3, 4, 5]
 
 
