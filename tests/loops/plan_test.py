@@ -136,7 +136,7 @@ class TestSettings:
     assert device.memory_gb == 100 and device.tflops == 989
 
   def test_an_unknown_device_is_refused(self):
-    with pytest.raises(UserError, match="did you mean 'h200'|h200"):
+    with pytest.raises(UserError, match=r"did you mean 'h200'|h200"):
       _ = plan.PlanSettings(device="h2000").hardware
 
   @pytest.mark.parametrize("bad", [{"devices": 0}, {"spare": 1.0}])
@@ -192,5 +192,5 @@ def test_heads_that_do_not_divide_are_refused_before_any_compile(small):
   config = config_files.load(
     line[0].split("=")[1], [*line[1:], "--config.grpo.tensor=4"]
   )[1]
-  with pytest.raises(UserError, match="do(es)? not divide over 4"):
+  with pytest.raises(UserError, match=r"do(es)? not divide over 4"):
     plan.make_plan(config)
