@@ -39,6 +39,10 @@ class TestWorkload:
     assert work.batch.groups == ((112, 1280), (16, 4096))
     assert work.slots == 256 and work.pool == (512, 1024)
 
+  def test_half_of_a_group_is_trained_on(self):
+    work = paper(trained=4)
+    assert work.episodes == work.slots == 256 and work.micro_batches == 8
+
   def test_rows_divide_over_devices(self):
     work = paper(micro_batch=10, ways=4)
     assert work.batch.rows == 12 and work.micro_batches == math.ceil(256 / 12)

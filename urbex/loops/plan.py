@@ -159,6 +159,7 @@ def make_plan(config: ConfigDict) -> Plan:
     pixels,
     questions=grpo.questions,
     group=grpo.group,
+    trained=grpo.trained,
     micro_batch=updates.micro_batch,
     prompt_tokens=settings.prompt_tokens,
     ways=meshes.data_size(mesh),
@@ -187,12 +188,22 @@ def _plan_update(
 ) -> None:
   """Compiles a micro-batch's gradient and the optimiser's step."""
   loss = section(config, "loss", LossSettings)
-  optimizer = make_optimizer(section(config, "optimisation", Optimisation))
+  optimisation = section(config, "optimisation", Optimisation)
+  optimizer = make_optimizer(optimisation)
   params = plan_shapes.train_params(model, mesh)
   state = abstract_state(params, optimizer, mesh)
   part = plan_shapes.train_part(made.work, model, mesh)
   allowed_V = np.ones(model.text.vocab_size, bool)
-  updater = Updater(model, allowed_V, optimizer, loss, settings, mesh, state)
+  updater = Updater(
+    model,
+    allowed_V,
+    optimizer,
+    loss,
+    settings,
+    mesh,
+    state,
+    train_tower=optimisation.tower != 0,
+  )
   size = plan_shapes.device_bytes
   made.held |= {
     "parameters": size(params),

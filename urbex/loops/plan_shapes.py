@@ -30,6 +30,7 @@ class Workload:
   """A training step's sizes at their largest.
 
   Attributes:
+    episodes: played in a training step.
     batch: of a micro-batch whose every row is full.
     micro_batches: of an optimiser step.
     slots: of the rollout, over all devices.
@@ -39,6 +40,7 @@ class Workload:
     pool: images whose features the rollout keeps, and the tokens each takes.
   """
 
+  episodes: int
   batch: BatchShape
   micro_batches: int
   slots: int
@@ -55,6 +57,7 @@ def workload(
   *,
   questions: int,
   group: int,
+  trained: int = 0,
   micro_batch: int,
   prompt_tokens: int,
   ways: int,
@@ -70,6 +73,7 @@ def workload(
     pixels: how pictures become patches.
     questions: Q.
     group: G.
+    trained: of them, are trained on; 0 is all.
     micro_batch: rows.
     prompt_tokens: of a prompt, its picture included.
     ways: devices that rows are divided over.
@@ -87,12 +91,13 @@ def workload(
     return -(-count // ways) * ways
 
   episodes = questions * group
-  rows = whole(min(micro_batch, episodes))
+  updated = questions * (trained or group)
+  rows = whole(min(micro_batch, updated))
   calls = min(env.max_turns, rollout.max_images) - 1
   shown = {ZOOM_IN: env.zoom_px, OBLIQUE_RENDER: env.oblique_px}
   seen = [_patches(pixels, shown[tool]) for tool in env.tools if tool in shown]
   first, later = _patches(pixels, env.global_px), max(seen, default=0)
-  counts = {first: -(-rows // group)}
+  counts = {first: -(-rows // (trained or group))}
   if later:
     counts[later] = counts.get(later, 0) + calls * rows
   share = rows // ways
@@ -109,8 +114,9 @@ def workload(
   prompts = ways * bucket(-(-slots // (ways * group)), 4, 1)
   tokens = max(first, later) // pixels.merge**2
   return Workload(
+    episodes=episodes,
     batch=batch,
-    micro_batches=-(-episodes // rows),
+    micro_batches=-(-updated // rows),
     slots=slots,
     capacity=bucket(rollout.max_tokens, 256, 2),
     prompts=prompts,

@@ -142,7 +142,7 @@ class Plan:
     least = {name: max(self.seconds(name).values()) for name in self.programs}
     updates = self.work.micro_batches * least["update"] + least["apply"]
     written = self.turns * self.turn_tokens * least["decode"]
-    rounds = math.ceil(self.work.micro_batches * self.work.batch.rows / self.work.slots)
+    rounds = math.ceil(self.work.episodes / self.work.slots)
     return self.passes * updates + rounds * (least["prefill"] + written)
 
   @property
