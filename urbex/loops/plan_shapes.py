@@ -111,7 +111,7 @@ def workload(
     shards=ways,
   )
   slots = whole(min(rollout.slots, bucket(episodes, 8, 1)))
-  prompts = ways * bucket(-(-slots // (ways * group)), 4, 1)
+  prompts = ways * bucket(-(-slots // (ways * group)), 4 if ways == 1 else 1, 1)
   tokens = max(first, later) // pixels.merge**2
   return Workload(
     episodes=episodes,

@@ -75,11 +75,7 @@ def unstack(params: Any) -> Any:
 
 def _each(state: Any) -> Iterator[Any]:
   """Yields each layer's parameters, of a stack or of what `unstack` returned."""
-
-  def is_leaf(node: Any) -> bool:
-    return isinstance(node, tuple) or hasattr(node, "shape")
-
-  leaves, tree = jax.tree.flatten(state, is_leaf=is_leaf)
+  leaves, tree = jax.tree.flatten(state, is_leaf=lambda node: isinstance(node, tuple))
   for k in range(len(leaves[0])):
     yield tree.unflatten([leaf[k] for leaf in leaves])
 

@@ -91,7 +91,7 @@ class Engine:
       parent_B[slot] = parents[key]
       self._path_4B[:, slot] = (job.seed, job.step, job.question, job.rollout)
       self._read_B[slot] = builder.length
-    count = bucket(max(map(len, distinct)), 4, 1)
+    count = bucket(max(map(len, distinct)), 4 if self._devices == 1 else 1, 1)
     parts: list[tuple[TrajectoryBuilder, int] | None] = []
     for mine in distinct:
       parts += [(builder, 0) for builder in mine] + [None] * (count - len(mine))
