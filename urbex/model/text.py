@@ -77,7 +77,7 @@ def attend_in_turns(
   k_BJES: jax.Array,
   v_BJSE: jax.Array,
   mask_BTS: jax.Array,
-  queries: int = QUERIES,
+  queries: int,
 ) -> jax.Array:
   """Attends for so many queries at a time: `attend`, in little memory.
 
@@ -120,7 +120,7 @@ def attend_causally(
     mask = mask_BTS[:, start:end, :end]
     k_BJES_seen, v_BJSE_seen = k_BJES[..., :end], v_BJSE[:, :, :end]
     some = q_BTHE[:, start:end]
-    parts.append(attend_in_turns(some, k_BJES_seen, v_BJSE_seen, mask))
+    parts.append(attend_in_turns(some, k_BJES_seen, v_BJSE_seen, mask, QUERIES))
   return jnp.concatenate(parts, axis=1)
 
 
