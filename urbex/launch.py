@@ -41,6 +41,7 @@ STEPS = {
   "eval": "urbex.loops.evaluate:evaluate_run",
   "zeroshot": "urbex.loops.zeroshot:evaluate_zeroshot",
   "report": "urbex.report.step:report",
+  "plan": "urbex.loops.plan:plan",
 }
 
 # What a machine refuses, in words: bad luck or bad permissions, never our own bug.
@@ -55,8 +56,8 @@ REFUSALS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset({"list", "city", "report"})
-REPEATED = frozenset({"list", "city", "practice", "needs", "report"})
+FOLDERLESS = frozenset({"list", "city", "report", "plan"})
+REPEATED = frozenset({"list", "city", "practice", "needs", "report", "plan"})
 
 Step = Callable[[ConfigDict, Run | None], None]
 

@@ -5,7 +5,8 @@ import resource
 import sys
 import time
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import numpy as np
@@ -15,7 +16,6 @@ from urbex.core.errors import UserError
 from urbex.core.types import Params
 from urbex.data.records import Query
 from urbex.env.pool import EnvPool
-from urbex.loops import mesh as meshes
 from urbex.loops import metrics
 from urbex.loops.clock import compile_clock
 from urbex.loops.episodes import Episode, rows, score_facts
@@ -28,6 +28,7 @@ from urbex.rl.advantages import Scale, group_advantages, most_varied
 from urbex.rl.statistics import group_statistics
 from urbex.rollout.driver import RolloutReport, RolloutSettings, rollout
 from urbex.rollout.encoder import Encoder
+from urbex.rollout.split import rollout_shardings, rollout_weights
 from urbex.rollout.trajectory import Job, Trajectory
 
 SCALES = typing.get_args(Scale)
@@ -103,8 +104,7 @@ class Stepper:
     self._queries, self._updater, self._reference = queries, updater, reference
     self._rollouts, self._advantages = rollouts, advantages
     self._questions, self._group, self._trained = questions, group, trained or group
-    self._sync = jax.jit(lambda p: p, out_shardings=meshes.replicated(mesh))
-    self._split = mesh.size > 1
+    self._sync = _weight_sync(policy.params, mesh, rollouts.weights)
 
   def jobs(self, step: int) -> list[Job]:
     """Returns the step's Q × G rollouts, question by question."""
@@ -117,15 +117,15 @@ class Stepper:
     ]
 
   def rollout_params(self, params: Params) -> Params:
-    """Returns the weights as the rollout wants them: whole on every device.
+    """Returns the weights as the rollout wants them (`urbex.rollout.split`).
 
     Raises:
       RuntimeError: the copy's checksum is not the original's.
     """
-    if not self._split:
+    if self._sync is None:
       return params
     copy = self._sync(params)
-    if int(checksum(copy)) != int(checksum(params)):
+    if int(checksum(copy)) != int(checksum(params, self._rollouts.weights)):
       raise RuntimeError("weight sync: the rollout's copy differs from the trainer's")
     return copy
 
@@ -205,6 +205,14 @@ class Stepper:
       for t in trajectories
     ]
     return rows(episodes, world.scenes, world.env, world.reward)
+
+
+def _weight_sync(params: Params, mesh: Mesh, dtype: str) -> Callable | None:
+  """Returns the program that copies weights to the rollout; None if it reads them."""
+  if mesh.size == 1 and dtype == "float32":
+    return None
+  places = rollout_shardings(params, mesh, dtype)
+  return jax.jit(partial(rollout_weights, dtype=dtype), out_shardings=places)
 
 
 def episode_statistics(played: Sequence[dict]) -> dict[str, float]:
