@@ -1,43 +1,38 @@
 """Times zooms and oblique views: `python -m tests.bench.render [--quick]`.
 
-Milliseconds of CPU on one thread, warm. Without `--scene DIR`, a generated block of
-400 m (200 m with --quick) stands in. `oblique_vs_numpy` is the time that numpy takes to
-draw the same points into a depth buffer with `minimum.at`, one pixel a point and no
-mending or lighting, over the time of our whole view.
+One JSON line a row. Milliseconds are CPU time of one thread, warm. Without
+`--scene DIR`, generated cities stand in: 5e6 points, and 1e8 (2e7 with --quick) for
+how the time of a view grows; `--cities DIR` keeps them for the next time.
+
+`oblique_vs_numpy`: the time that numpy takes to draw the same points into a depth
+buffer with `minimum.at`, one pixel a point, no mending and no lighting, over the time
+of our whole view. `oblique_vs_open3d`: the time that Open3D's renderer takes for a
+picture of the same points, once it holds them, over ours; left out, with the reason on
+standard error, where it does not start.
 """
 
 import argparse
+import json
+import math
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from tests.support.scenes import COLOURS, FACES, Painter
+from tests.support.big_city import build_city
+from urbex.core.errors import UserError
 from urbex.core.seeds import generator
-from urbex.data.records import SceneRecords
-from urbex.scene import oblique, splat
-from urbex.scene.build import build_scene
+from urbex.scene import splat
 from urbex.scene.camera import DIRECTIONS, Camera
+from urbex.scene.reference import Reference, chosen_points
 from urbex.scene.store import Scene, open_scene
 
 OBLIQUE_PX = (640, 480)
 ZOOM_PX = (500, 500)
-
-
-def street_records(side_m: int, density: float = 22.0) -> SceneRecords:
-  """Returns a block of houses 40 m apart, `side_m` on a side."""
-  rng = generator(0, "street")
-  paint = Painter(rng, density)
-  corners = [(x, y) for x in range(10, side_m, 40) for y in range(10, side_m, 40)]
-  houses = [(x, y, x + 20.0, y + 22.0) for x, y in corners]
-  size = float(side_m)
-  paint.flat((0, 0, size, size), 0.0, (150, 146, 138), "Ground", out=houses)
-  for x0, y0, x1, y1 in houses:
-    roof = COLOURS[list(COLOURS)[int(rng.integers(len(COLOURS)))]]
-    top = float(rng.uniform(6, 22))
-    paint.block((x0, y0, 0.0, x1, y1, top), roof, FACES, "Buildings", -1)
-  return SceneRecords("street", paint.cloud(), (), (), ())
+VIEW_M = (20.0, 45.0, 70.0, 120.0, 200.0)  # sides of the regions looked at
+SIDES = tuple(DIRECTIONS)
 
 
 def cpu_ms(call, rounds: int) -> np.ndarray:
@@ -54,80 +49,132 @@ def random_boxes(scene: Scene, side_m: float, count: int) -> list:
   """Returns square boxes inside the scene, corners on whole pixels of level 0."""
   rng = generator(0, "boxes")
   west, south, east, north = scene.extent
-  corner_K2 = rng.uniform(0, 1, (count, 2)) * (
-    east - west - side_m,
-    north - south - side_m,
-  )
+  side_m = min(side_m, east - west, north - south)
+  room_2 = np.array([east - west - side_m, north - south - side_m])
+  corner_K2 = rng.uniform(0, 1, (count, 2)) * room_2
   corner_K2 = np.floor(corner_K2 / scene.meta.gsd_m) * scene.meta.gsd_m + (west, south)
   return [(x, y, x + side_m, y + side_m) for x, y in corner_K2.tolist()]
 
 
+def view_boxes(scene: Scene, count: int) -> list:
+  """Returns boxes to look at obliquely, of every side in `VIEW_M` in turn."""
+  by_side = [random_boxes(scene, side, count) for side in VIEW_M]
+  return [by_side[n % len(VIEW_M)][n] for n in range(count)]
+
+
 def numpy_draw(scene: Scene, camera: Camera) -> np.ndarray:
   """Draws what `oblique.draw` draws, in numpy; returns uint64 [Y, X] keys."""
-  tile_K, area_px_K = oblique.visible_tiles(scene.aabb_T6, camera)
-  first_K = scene.starts_T1[tile_K]
-  take_K = oblique.choose_points(scene.starts_T1[tile_K + 1] - first_K, area_px_K)
-  row_N = np.concatenate([np.arange(f, f + t) for f, t in zip(first_K, take_K)])
-  xyz_N3 = scene.grid.decode(scene.points_N5[row_N], np.repeat(tile_K, take_K))
+  xyz_N3, _ = chosen_points(scene, camera)
   px_N2, depth_N = camera.project(xyz_N3)
   width, height = camera.size_px
   seen_N = (
     (depth_N > splat.NEAR_M) & (px_N2 >= 0).all(1) & (px_N2 < camera.size_px).all(1)
   )
   j_N, i_N = px_N2[seen_N].astype(np.int64).T
-  key_N = (depth_N[seen_N] * splat.DEPTH_STEPS).astype(np.uint64) << np.uint64(32)
+  key_N = (depth_N[seen_N] * splat.DEPTH_STEPS).astype(np.uint64) << splat.ROW_BITS
   key_P = np.full(height * width, splat.EMPTY)
-  np.minimum.at(key_P, i_N * width + j_N, key_N | row_N[seen_N].astype(np.uint64))
+  row_N = np.flatnonzero(seen_N).astype(np.uint64)
+  np.minimum.at(key_P, i_N * width + j_N, key_N | row_N)
   return key_P.reshape(height, width)
 
 
-def measure(scene: Scene, rounds: int) -> dict[str, tuple[float, str]]:
-  """Returns value and unit of every row."""
-  side_m = ZOOM_PX[0] * scene.meta.gsd_m
-  aligned = random_boxes(scene, side_m, rounds)
-  zooms = random_boxes(scene, 60.0, rounds)
-  views = random_boxes(scene, 70.0, rounds)
-  sides = list(DIRECTIONS)
-  scene.render(views[0], "north", OBLIQUE_PX)
-  oblique_R = cpu_ms(lambda n: scene.render(views[n], sides[n % 4], OBLIQUE_PX), rounds)
-  cameras = [
-    scene.render(b, sides[n % 4], OBLIQUE_PX).camera for n, b in enumerate(views)
-  ]
-  numpy_R = cpu_ms(lambda n: numpy_draw(scene, cameras[n]), max(rounds // 4, 4))
-  return {
-    "open": (np.median(cpu_ms(lambda n: open_scene(scene.path), rounds)), "ms"),
-    "zoom_aligned": (
-      np.median(cpu_ms(lambda n: scene.crop(aligned[n], ZOOM_PX), rounds)),
-      "ms",
-    ),
-    "zoom_resampled": (
-      np.median(cpu_ms(lambda n: scene.crop(zooms[n], ZOOM_PX), rounds)),
-      "ms",
-    ),
-    "oblique_p50": (np.median(oblique_R), "ms"),
-    "oblique_p90": (np.percentile(oblique_R, 90), "ms"),
-    "oblique_vs_numpy": (np.median(numpy_R) / np.median(oblique_R), "x"),
+def open3d_ms(scene: Scene, cameras: list[Camera]) -> float | None:
+  """Returns the median CPU milliseconds of Open3D's pictures; None without it."""
+  try:
+    reference = Reference(OBLIQUE_PX)
+  except UserError as missing:
+    print(f"oblique_vs_open3d: left out: {missing}", file=sys.stderr)
+    return None
+  times = []
+  for camera in cameras:
+    reference.load(scene, camera)
+    reference.image()  # the first one uploads the points
+    times.append(float(cpu_ms(lambda _: reference.image(), 1)[0]))
+  return float(np.median(times))
+
+
+def oblique_ms(scene: Scene, rounds: int) -> np.ndarray:
+  """Returns the CPU milliseconds of views of all sizes and sides, warm."""
+  boxes = view_boxes(scene, rounds)
+
+  def render(number: int):
+    return scene.render(boxes[number], SIDES[number % 4], OBLIQUE_PX)
+
+  cpu_ms(render, rounds)
+  return cpu_ms(render, rounds)
+
+
+def print_row(name: str, value: float, unit: str, against: float | None = None):
+  """Prints one row; `against` is what the value is compared with."""
+  ratio = None if against is None else round(value / against, 3)
+  row = {
+    "name": name,
+    "value": round(float(value), 3),
+    "unit": unit,
+    "against": against,
+    "ratio": ratio,
   }
+  print(json.dumps(row), flush=True)
+
+
+def measure(scene: Scene, rounds: int) -> None:
+  """Prints the rows of one scene; targets are what values are compared with."""
+  zoom_m = ZOOM_PX[0] * scene.meta.gsd_m
+  aligned, zooms = (
+    random_boxes(scene, zoom_m, rounds),
+    random_boxes(scene, 60.0, rounds),
+  )
+  for name, boxes, target in (
+    ("zoom_aligned", aligned, 1.0),
+    ("zoom_resampled", zooms, 5.0),
+  ):
+    zoom_R = cpu_ms(lambda n, boxes=boxes: scene.crop(boxes[n], ZOOM_PX), rounds)
+    print_row(name, np.median(zoom_R), "ms", target)
+  open_R = cpu_ms(lambda _: open_scene(scene.path), 10)
+  print_row("store_open", np.median(open_R), "ms", 50.0)
+  oblique_R = oblique_ms(scene, rounds)
+  ours_ms = float(np.median(oblique_R))
+  print_row("oblique_p50", ours_ms, "ms", 30.0)
+  print_row("oblique_p90", np.percentile(oblique_R, 90), "ms", 40.0)
+  few = max(rounds // 10, len(VIEW_M))
+  cameras = [
+    scene.render(box, SIDES[n % 4], OBLIQUE_PX).camera
+    for n, box in enumerate(view_boxes(scene, few))
+  ]
+  numpy_R = cpu_ms(lambda n: numpy_draw(scene, cameras[n]), few)
+  print_row("oblique_vs_numpy", np.median(numpy_R) / ours_ms, "x", 5.0)
+  theirs_ms = open3d_ms(scene, cameras)
+  if theirs_ms is not None:
+    print_row("oblique_vs_open3d", theirs_ms / ours_ms, "x", 10.0)
+
+
+def growth(small: Scene, large: Scene, rounds: int) -> None:
+  """Prints how much longer a view of the large city takes, in turns with the small."""
+  times = [(oblique_ms(small, rounds), oblique_ms(large, rounds)) for _ in range(2)]
+  small_ms, large_ms = (np.median(np.concatenate(column)) for column in zip(*times))
+  print_row("oblique_growth", large_ms / small_ms, "x", 1.3)
 
 
 def main() -> None:
   """Prints one row a measurement."""
   parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument("--quick", action="store_true", help="a fifth of the work")
+  parser.add_argument("--quick", action="store_true", help="less of everything")
   parser.add_argument("--scene", type=Path, help="a store to measure instead")
+  parser.add_argument("--cities", type=Path, help="where generated cities are kept")
   args = parser.parse_args()
+  rounds = 20 if args.quick else 100
+  if args.scene:
+    measure(open_scene(args.scene), rounds)
+    return
   with tempfile.TemporaryDirectory() as folder:
-    path = args.scene
-    if path is None:
-      records = street_records(200 if args.quick else 400)
-      start_s = time.process_time()
-      path = build_scene(records, Path(folder) / "street")
-      rate = len(records.cloud.xyz_N3) / 1e6 / (time.process_time() - start_s)
-      print(f"{'build_total':18} {rate:9.2f} Mpts/s")
-    for name, (value, unit) in measure(
-      open_scene(path), 20 if args.quick else 100
-    ).items():
-      print(f"{name:18} {value:9.3f} {unit}")
+    cities = args.cities or Path(folder)
+    sizes = (5e6, 2e7 if args.quick else 1e8)
+    small, large = (
+      open_scene(build_city(cities / f"city_1e{math.log10(n):.1f}", int(n)))
+      for n in sizes
+    )
+    measure(large, rounds)
+    growth(small, large, rounds)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Pictures show the right side, in the right place, with nothing seen through."""
 
+import concurrent.futures
 import dataclasses
 
 import numpy as np
@@ -72,18 +73,19 @@ def test_fewer_points_draw_larger_splats_and_no_holes(four_faces, monkeypatch):
 
 
 def test_points_of_a_frame_are_bounded():
-  take_K = oblique.choose_points(
-    np.array([10**8, 10**8, 5, 0]), np.array([300_000.0, 1e4, 0.0, 50.0])
-  )
+  near_K, far_K = np.full(4, 100.0), np.full(4, 1.0)
+  count_K, density_K = np.array([10**8, 10**8, 5, 0]), np.full(4, 100.0)
+  take_K = oblique.choose_points(count_K, density_K, near_K)
   assert take_K.sum() <= oblique.MOST_POINTS + 4
-  assert take_K[2] == 5 and take_K[3] == 0
-  huge_K = oblique.choose_points(np.full(999, 10**6), np.full(999, 1e5))
-  assert huge_K.sum() <= oblique.MOST_POINTS + 999
+  assert take_K[2] <= 5 and take_K[3] == 0
+  # 100 points a square metre on 0.8 wanted: a hundred and twenty-fifth, and a few.
+  few_K = oblique.choose_points(np.array([1000, 1000, 5, 0]), density_K, far_K)
+  assert few_K.tolist() == [8 + oblique.LEAST_POINTS] * 2 + [5, 0]
 
 
 def test_culling_drops_only_what_is_out_of_view(tiny):
   view = tiny.render((20, 20, 60, 60), "north", SIZE)
-  tile_K, area_px_K = oblique.visible_tiles(tiny.aabb_T6, view.camera)
+  tile_K, depth_K = oblique.visible_tiles(tiny.aabb_T6, view.camera)
   seen_T = np.zeros(tiny.grid.tiles, bool)
   tile_N = np.repeat(np.arange(tiny.grid.tiles), np.diff(tiny.starts_T1))
   px_N2, depth_N = view.camera.project(tiny.grid.decode(tiny.points_N5, tile_N))
@@ -91,7 +93,10 @@ def test_culling_drops_only_what_is_out_of_view(tiny):
   seen_T[tile_N[inside_N]] = True
   assert set(np.flatnonzero(seen_T)) <= set(tile_K.tolist())
   assert len(tile_K) < tiny.grid.tiles
-  assert (area_px_K >= 0).all() and (area_px_K <= SIZE[0] * SIZE[1]).all()
+  order_N = np.searchsorted(np.sort(tile_K), tile_N[inside_N])
+  near_K = depth_K[np.argsort(tile_K)]
+  assert (depth_N[inside_N] >= near_K[order_N] - 1e-3).all()
+  assert (np.diff(depth_K) >= 0).all()
 
 
 def test_fill_mends_a_hole_and_keeps_an_edge():
@@ -107,6 +112,55 @@ def test_fill_mends_a_hole_and_keeps_an_edge():
   assert out[1][4, 3] == 20 and out[0][4, 3].tolist() == [100] * 3
   assert np.isinf(out[1][:, 6:]).all()
   np.testing.assert_array_equal(out[1][:, 0], depth_YX[:, 0])
+
+
+def test_the_kernel_draws_what_plain_numpy_draws(tiny):
+  view = tiny.render((20, 20, 60, 60), "north", (64, 48))
+  camera, grid, pad = view.camera, tiny.grid, splat.PAD_PX
+  tile_K = np.flatnonzero(np.diff(tiny.starts_T1))
+  first_K, take_K = tiny.starts_T1[tile_K], np.diff(tiny.starts_T1)[tile_K] // 3
+  spacing_K = np.where(tile_K % 2, 0.1, 0.9)  # squares of every size
+  key_YX = np.full((48 + 2 * pad, 64 + 2 * pad), splat.EMPTY)
+  splat.draw(
+    tiny.points_N5, first_K, take_K, spacing_K, grid.corners_T2()[tile_K],
+    grid.tile_m / 65536, grid.z_base, grid.z_step, camera.centre_3,
+    camera.cam_from_scene_33, camera.focal_px, key_YX,
+  )  # fmt: skip
+  wanted_YX = np.full_like(key_YX, splat.EMPTY)
+  for tile, first, take, spacing in zip(tile_K, first_K, take_K, spacing_K):
+    xyz_N3 = grid.decode(tiny.points_N5[first : first + take], np.full(take, tile))
+    px_N2, depth_N = camera.project(xyz_N3)
+    side_N = np.floor(2 * spacing * camera.focal_px / depth_N + 0.75).clip(2, 8)
+    low_N2 = px_N2 + pad - 0.5 * (side_N[:, None] - 1)
+    near_N = (px_N2 > -4).all(1) & (px_N2 < (68, 52)).all(1) & (depth_N > 0.5)
+    for n in np.flatnonzero(near_N):
+      key = (int(depth_N[n] * splat.DEPTH_STEPS) << 36) | int(first + n)
+      j, i = low_N2[n].astype(int)
+      part = wanted_YX[i : i + int(side_N[n]), j : j + int(side_N[n])]
+      np.minimum(part, np.uint64(key), out=part)
+  inner = slice(pad, -pad), slice(pad, -pad)
+  assert (key_YX[inner] != splat.EMPTY).mean() > 0.8
+  assert (key_YX[inner] == wanted_YX[inner]).mean() > 0.995  # float sums differ
+
+
+def test_threads_draw_what_one_draws(four_faces):
+  sides = ["north", "south", "east", "west"] * 2
+  alone = [four_faces.render(HOUSE, side, SIZE) for side in sides]
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    many = list(pool.map(lambda side: four_faces.render(HOUSE, side, SIZE), sides))
+  for one, other in zip(alone, many):
+    assert one.image.tobytes() == other.image.tobytes()
+    assert one.label.tobytes() == other.label.tobytes()
+
+
+def test_a_picture_stays_when_the_next_is_drawn(four_faces):
+  first = four_faces.render(HOUSE, "north", SIZE)
+  kept = first.image.copy(), first.depth.copy(), first.label.copy()
+  four_faces.render(HOUSE, "south", (64, 64))
+  four_faces.render(HOUSE, "south", SIZE)
+  np.testing.assert_array_equal(first.image, kept[0])
+  np.testing.assert_array_equal(first.depth, kept[1])
+  np.testing.assert_array_equal(first.label, kept[2])
 
 
 def test_eye_dome_darkens_what_lies_behind_an_edge():

@@ -122,6 +122,20 @@ def _colour(points_N5, starts_T1, tiles_K, place, i0, j0, dsm_YX, near_q, sum_YX
       sum_YX4[i, j, 3] += 1
 
 
+@numba.njit(cache=True, nogil=True)
+def _average(sum_YX4, top_YX, rgb_YX3, label_YX, age_YX):
+  """Sets mean colour, label and an age of 1 where there are points, in place."""
+  for i in range(top_YX.shape[0]):
+    for j in range(top_YX.shape[1]):
+      count = sum_YX4[i, j, 3]
+      if count == 0:
+        continue
+      for c in range(3):
+        rgb_YX3[i, j, c] = (sum_YX4[i, j, c] + count // 2) // count
+      label_YX[i, j] = top_YX[i, j] & 255
+      age_YX[i, j] = 1
+
+
 def _slide(source_YX: np.ndarray, radius: int, pick: np.ufunc) -> np.ndarray:
   """Returns `pick` (maximum or minimum) over a square of 2 * radius + 1 pixels."""
   for axis in (0, 1):
@@ -253,11 +267,10 @@ def paint(
   dsm_YX = mend_pits(dsm_YX, sizes.close_px, sizes.step_q, sizes.pit_px)
   sum_YX4 = np.zeros((*dsm_YX.shape, 4), np.uint32)
   _colour(*source, place, i0, j0, dsm_YX, sizes.near_q, sum_YX4)
-  count_YX = sum_YX4[..., 3]
-  share_YX1 = np.maximum(count_YX, 1)[..., None]
-  rgb_YX3 = ((sum_YX4[..., :3] + share_YX1 // 2) // share_YX1).astype(np.uint8)
-  label_YX = np.where(count_YX > 0, top_YX & 255, NO_LABEL).astype(np.uint8)
-  age_YX = (count_YX > 0).astype(np.uint8)
+  rgb_YX3 = np.zeros((*dsm_YX.shape, 3), np.uint8)
+  label_YX = np.full(dsm_YX.shape, NO_LABEL, np.uint8)
+  age_YX = np.zeros(dsm_YX.shape, np.uint8)
+  _average(sum_YX4, top_YX, rgb_YX3, label_YX, age_YX)
   _grow(rgb_YX3, dsm_YX, label_YX, age_YX, sizes.step_q, sizes.reach_px)
   dsm_YX[age_YX == 0] = 0
   rows_in = slice(window[0] - i0, window[2] - i0)
