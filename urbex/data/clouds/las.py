@@ -1,0 +1,154 @@
+"""Reads LAS, LAZ and COPC files, through laspy once the header has been checked."""
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from urbex.core.errors import UserError
+from urbex.data.clouds.cloud_file import (
+  CHUNK_ROWS,
+  SAMPLE_ROWS,
+  SAMPLE_RUNS,
+  WHOLE_ROWS,
+  CloudFile,
+  Field,
+  Header,
+  Rows,
+  reading,
+  size_of,
+  spread,
+)
+from urbex.data.clouds.las_header import COLOURED, LasHeader, read_data, read_header
+
+# GeoTIFF keys (OGC 19-008): a projected, a geographic and a vertical system by EPSG
+# code, and the unit of heights.
+_PROJECTED, _GEOGRAPHIC, _VERTICAL_UNIT = 3072, 2048, 4099
+_USER_DEFINED = 32767
+_UNIT_M = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}  # EPSG's units of length
+
+
+def _geo_keys(raw: bytes) -> dict[int, int]:
+  """Returns the keys of a GeoTIFF directory whose value is a short number."""
+  shorts = struct.unpack(f"<{len(raw) // 2}H", raw[: len(raw) // 2 * 2])
+  rows = [shorts[k : k + 4] for k in range(4, len(shorts) - 3, 4)]
+  return {key: value for key, place, _, value in rows if place == 0}
+
+
+def _coordinates(
+  path: Path, header: LasHeader
+) -> tuple[str | None, float | None, tuple[str, ...]]:
+  """Returns the CRS, metres a unit of height, and notes."""
+  found = {r.number: r for r in header.records if r.user == "LASF_Projection"}
+  keys = _geo_keys(read_data(path, found[34735])) if 34735 in found else {}
+  z_unit_m = _UNIT_M.get(keys.get(_VERTICAL_UNIT, 0))
+  if 2112 in found:
+    text = read_data(path, found[2112]).split(b"\0")[0].decode("utf-8", "replace")
+    if text.strip():
+      return text.strip(), z_unit_m, ()
+  for key in (_PROJECTED, _GEOGRAPHIC):
+    if keys.get(key, _USER_DEFINED) not in (0, _USER_DEFINED):
+      return f"EPSG:{keys[key]}", z_unit_m, ()
+  if keys.get(_PROJECTED) == _USER_DEFINED:
+    return None, z_unit_m, ("its GeoTIFF keys describe a system without an EPSG code",)
+  return None, z_unit_m, ()
+
+
+class LasFile(CloudFile):
+  """A LAS, LAZ or COPC file."""
+
+  def __init__(self, path: Path):
+    """Reads and checks the header.
+
+    Raises:
+      UserError: see `las_header.read_header`.
+    """
+    self.size = size_of(path)
+    self._las = las = read_header(path)
+    import laspy  # slow to import; the header alone needs no more than struct
+
+    kind = "LAZ" if las.packed else "LAS"
+    if any(r.user == "copc" and r.number == 1 for r in las.records):
+      kind = "COPC"
+    dimensions = laspy.PointFormat(las.point_format).dimensions
+    crs, z_unit_m, notes = _coordinates(path, las)
+    self.header = Header(
+      path=path,
+      format=f"{kind} 1.{las.minor}, point format {las.point_format}",
+      points=las.points,
+      about=las.points,
+      fields=tuple(
+        Field(d.name, f"{d.num_bits} bits" if d.num_bits % 8 else str(d.dtype))
+        for d in dimensions
+      ),
+      crs=crs,
+      z_unit_m=z_unit_m,
+      bounds=(las.low_3, las.high_3) if las.points else None,
+      scheme="asprs",
+      notes=notes,
+    )
+
+  def rows(self, first: int = 0, chunk: int = CHUNK_ROWS) -> Iterator[Rows]:
+    count = self.header.points
+    return self._read((f, min(f + chunk, count)) for f in range(first, count, chunk))
+
+  def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
+    if self._las.packed and self.header.points > WHOLE_ROWS:
+      # A compressed chunk is unpacked from its start: few places, more rows each.
+      return self._chunk_starts(rows)
+    return self._read(spread(self.header.points, runs, rows))
+
+  def _chunk_starts(self, rows: int, places: int = 48) -> Iterator[Rows]:
+    chunk = min(self._las.chunk_points, 50_000)
+    starts = np.linspace(0, self.header.points // chunk - 1, places).astype(np.int64)
+    spans = [(s * chunk, s * chunk + 8 * rows) for s in np.unique(starts).tolist()]
+    return self._read(iter(spans))
+
+  def _read(self, spans: Iterator[tuple[int, int]]) -> Iterator[Rows]:
+    import laspy
+    import lazrs
+
+    path = self.header.path
+    with reading(path) as file, contextlib.ExitStack() as stack:
+      try:
+        reader = laspy.LasReader(
+          file, closefd=False, read_evlrs=False, decompression_selection=_selection()
+        )
+        stack.enter_context(reader)
+        at = 0
+        for first, stop in spans:
+          if first != at:
+            reader.seek(first)
+          points, at = reader.read_points(stop - first), stop
+          if len(points) != stop - first:
+            raise UserError(
+              f"{path}: shrank while it was read: the point at row "
+              f"{first + len(points):,} is missing; run it again"
+            )
+          yield self._rows(points, first)
+      except (laspy.errors.LaspyException, lazrs.LazrsError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(
+          f"{path}: cannot be unpacked ({reason}); it is cut or damaged: get a whole "
+          "copy"
+        ) from error
+
+  def _rows(self, points, first: int) -> Rows:
+    xyz_N3 = np.empty((len(points), 3))
+    for axis, name in enumerate("xyz"):
+      xyz_N3[:, axis] = points[name]
+    rgb_N3 = None
+    if self._las.point_format in COLOURED:
+      rgb_N3 = np.empty((len(points), 3), np.uint16)
+      for channel, name in enumerate(("red", "green", "blue")):
+        rgb_N3[:, channel] = points[name]
+    return Rows(first, xyz_N3, rgb_N3, np.asarray(points["classification"], np.int64))
+
+
+def _selection():
+  """The fields that are unpacked, where the format can leave others packed."""
+  from laspy import DecompressionSelection as Fields
+
+  return Fields.base() | Fields.Z | Fields.CLASSIFICATION | Fields.RGB
