@@ -29,10 +29,10 @@ from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json
 from urbex.core.settings import from_mapping
 from urbex.core.types import BoxXY
+from urbex.data.records import NO_LABEL as NO_LABEL
 
 FORMAT_VERSION = 1
 META = "meta.json"
-NO_LABEL = 255
 TABLES = ("instances", "landmarks", "queries")
 
 
@@ -58,6 +58,8 @@ class Meta:
     coloured: False where the source had no colours and they come from the labels.
     label_names: what a label's value means.
     source_hash: hex digest of the input and the settings.
+    sources: the files it was made from, in the order that `index.npy` counts them.
+    notes: what was repaired, left out or assumed, one sentence each.
     sizes: bytes of every other file, so that a damaged store is recognised.
   """
 
@@ -78,6 +80,8 @@ class Meta:
   coloured: bool
   label_names: tuple[str, ...]
   source_hash: str
+  sources: tuple[str, ...] = ()
+  notes: tuple[str, ...] = ()
   sizes: dict[str, int] = dataclasses.field(default_factory=dict)
 
   def level_shape(self, level: int) -> tuple[int, int]:

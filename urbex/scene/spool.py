@@ -1,0 +1,183 @@
+"""Keeps a streamed cloud on disk while its store is made.
+
+Bounds and depth of colour are known when everything has been read once, and unpacking
+or parsing a file again costs more than reading 20 bytes a point. What is spooled
+survives the process: a build that was killed goes on where it stood.
+"""
+
+import dataclasses
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from urbex.data.records import NO_LABEL, CloudChunk, CloudSource
+
+POINTS, JOURNAL = "points.bin", "journal.jsonl"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+  """Consecutive points as they go into a store; `rgb_N3` uint8, None to be painted."""
+
+  xyz_N3: np.ndarray
+  rgb_N3: np.ndarray | None
+  label_N: np.ndarray
+  row_N: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+  """One chunk of the spool, as its line of the journal."""
+
+  part: int
+  rows: int
+  size: int
+  offset: int
+  depth: int  # bytes of a colour channel, 0 for none
+  top: int  # highest value of any channel
+  high_label: int  # -1 for none
+  low: list[float]
+  high: list[float]
+  left_out: dict[str, int]
+
+  @property
+  def bytes(self) -> int:
+    return self.size * (12 + 3 * self.depth + 1 + 8)
+
+
+def _entry(chunk: CloudChunk, offset: int) -> _Entry:
+  size, rgb_N3 = len(chunk.xyz_N3), chunk.rgb_N3
+  labels_N = chunk.label_N[chunk.label_N != NO_LABEL]
+  return _Entry(
+    part=chunk.part,
+    rows=chunk.rows,
+    size=size,
+    offset=offset,
+    depth=0 if rgb_N3 is None else rgb_N3.dtype.itemsize,
+    top=0 if rgb_N3 is None else int(rgb_N3.max(initial=0)),
+    high_label=int(labels_N.max()) if len(labels_N) else -1,
+    low=[float(v) for v in chunk.xyz_N3.min(axis=0)] if size else [],
+    high=[float(v) for v in chunk.xyz_N3.max(axis=0)] if size else [],
+    left_out=dict(chunk.left_out),
+  )
+
+
+def _read_journal(path: Path, present: int) -> list[_Entry]:
+  """Returns the entries whose points are all there; a line half written is none."""
+  entries: list[_Entry] = []
+  if path.exists():
+    for line in path.read_bytes().split(b"\n"):
+      try:
+        entry = _Entry(**json.loads(line))
+      except (json.JSONDecodeError, UnicodeDecodeError, TypeError):
+        break
+      if entry.offset + entry.bytes > present:
+        break
+      entries.append(entry)
+  return entries
+
+
+class Spool:
+  """Points of a source, in its order, in a folder of their own."""
+
+  def __init__(self, folder: Path):
+    """Opens the folder and whatever an earlier process spooled there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    self._points, self._journal = folder / POINTS, folder / JOURNAL
+    self._points.touch()
+    self._entries = _read_journal(self._journal, self._points.stat().st_size)
+    lines = [json.dumps(dataclasses.asdict(e)) + "\n" for e in self._entries]
+    self._journal.write_text("".join(lines))
+    os.truncate(self._points, self._end)
+
+  @property
+  def _end(self) -> int:
+    return self._entries[-1].offset + self._entries[-1].bytes if self._entries else 0
+
+  @property
+  def rows(self) -> int:
+    """Source rows read."""
+    return sum(entry.rows for entry in self._entries)
+
+  @property
+  def size(self) -> int:
+    """Points kept."""
+    return sum(entry.size for entry in self._entries)
+
+  def fill(self, source: CloudSource, progress: Callable[[int], None]) -> None:
+    """Reads what is missing; `progress` is told the rows read."""
+    part = self._entries[-1].part if self._entries else 0
+    row = sum(entry.rows for entry in self._entries if entry.part == part)
+    with open(self._points, "ab") as points, open(self._journal, "a") as journal:
+      for chunk in source.chunks(part, row):
+        self._append(chunk, points, journal)
+        progress(self.rows)
+
+  def _append(self, chunk: CloudChunk, points: Any, journal: Any) -> None:
+    entry = _entry(chunk, self._end)
+    columns = [chunk.xyz_N3.astype("<f4", copy=False)]
+    if chunk.rgb_N3 is not None:
+      columns.append(chunk.rgb_N3.astype(f"<u{entry.depth}", copy=False))
+    columns += [chunk.label_N, chunk.row_N.astype("<i8", copy=False)]
+    for column in columns:
+      points.write(np.ascontiguousarray(column).data)
+    points.flush()
+    # Only now: a line of the journal says that its points are there.
+    journal.write(json.dumps(dataclasses.asdict(entry)) + "\n")
+    journal.flush()
+    self._entries.append(entry)
+
+  @property
+  def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+    """Low and high corner, float64 [3] each; the spool must hold a point."""
+    full = [entry for entry in self._entries if entry.size]
+    low_3 = np.array([entry.low for entry in full]).min(axis=0)
+    return low_3, np.array([entry.high for entry in full]).max(axis=0)
+
+  @property
+  def high_label(self) -> int:
+    """The highest label, -1 for none."""
+    return max((entry.high_label for entry in self._entries), default=-1)
+
+  @property
+  def left_out(self) -> Counter:
+    """Why rows were left out, and how many."""
+    total: Counter = Counter()
+    for entry in self._entries:
+      total.update(entry.left_out)
+    return total
+
+  def tops(self) -> dict[int, int]:
+    """Returns the highest colour value of each part; 0 for an uncoloured one."""
+    tops: dict[int, int] = {}
+    for entry in self._entries:
+      tops[entry.part] = max(tops.get(entry.part, 0), entry.top)
+    return tops
+
+  def chunks(self) -> Iterator[Stored]:
+    """Yields the points in order, with rows counted through all parts."""
+    tops, first_rows, rows = self.tops(), {}, 0
+    for entry in self._entries:
+      first_rows.setdefault(entry.part, rows)
+      rows += entry.rows
+    with open(self._points, "rb") as file:
+      for entry in self._entries:
+        if entry.size:
+          yield self._load(file, entry, tops[entry.part], first_rows[entry.part])
+
+  def _load(self, file: Any, entry: _Entry, top: int, first_row: int) -> Stored:
+    file.seek(entry.offset)
+    size, rgb_N3 = entry.size, None
+    xyz_N3 = np.fromfile(file, "<f4", 3 * size).reshape(size, 3)
+    if entry.depth:
+      rgb_N3 = np.fromfile(file, f"<u{entry.depth}", 3 * size).reshape(size, 3)
+      # 16-bit fields often hold 8-bit colours; a file has one kind.
+      rgb_N3 = (rgb_N3 >> 8 if top > 255 else rgb_N3).astype(np.uint8)
+    label_N = np.fromfile(file, np.uint8, size)
+    row_N = np.fromfile(file, "<i8", size) + first_row
+    return Stored(xyz_N3, rgb_N3 if top else None, label_N, row_N)
