@@ -21,7 +21,14 @@ from urbex.data.clouds.cloud_file import (
   size_of,
   spread,
 )
-from urbex.data.clouds.las_header import COLOURED, LasHeader, read_data, read_header
+from urbex.data.clouds.las_header import (
+  COLOURED,
+  LASZIP,
+  VARIABLE_CHUNKS,
+  LasHeader,
+  read_data,
+  read_header,
+)
 
 # GeoTIFF keys (OGC 19-008): a projected, a geographic and a vertical system by EPSG
 # code, and the unit of heights.
@@ -56,6 +63,55 @@ def _coordinates(
   return None, z_unit_m, ()
 
 
+def _check_chunks(path: Path, las: LasHeader) -> None:
+  """Holds the table of compressed chunks to the bytes and points that are there.
+
+  Unpacking reserves what the table says.
+  """
+  import lazrs
+
+  laszip = next(r for r in las.records if (r.user, r.number) == LASZIP)
+  with reading(path) as file:
+    file.seek(las.offset)
+    try:
+      vlr = lazrs.LazVlr(read_data(path, laszip))
+      table = lazrs.read_chunk_table(file, vlr)
+    except lazrs.LazrsError as error:
+      raise UserError(
+        f"{path}: its table of chunks cannot be read ({error}); it is cut or damaged"
+      ) from error
+  held = sum(count for count, _ in table)
+  room = las.table - las.offset - 8
+  whole = held == las.points or las.chunk_points != VARIABLE_CHUNKS
+  if sum(length for _, length in table) != room or not whole:
+    raise UserError(
+      f"{path}: its chunks are said to hold {held:,} points in "
+      f"{sum(length for _, length in table):,} bytes; the header says {las.points:,}, "
+      f"and there are {room:,} bytes: it is cut or damaged"
+    )
+  if las.layers:
+    _check_layers(path, las, [length for _, length in table])
+
+
+def _check_layers(path: Path, las: LasHeader, lengths: list[int]) -> None:
+  """Holds the sizes of the layers of each chunk to the chunk's.
+
+  A chunk is its first point, the number of its points, a size a layer, the layers.
+  """
+  at, head = las.offset + 8, las.point_bytes + 4
+  with reading(path) as file:
+    for number, length in enumerate(lengths):
+      file.seek(at + head)
+      raw = file.read(4 * las.layers)
+      sizes = struct.unpack(f"<{len(raw) // 4}I", raw[: len(raw) // 4 * 4])
+      if head + 4 * las.layers + sum(sizes) != length:
+        raise UserError(
+          f"{path}: the layers of chunk {number} have {sum(sizes):,} bytes, the chunk "
+          f"{length:,}; it is damaged"
+        )
+      at += length
+
+
 class LasFile(CloudFile):
   """A LAS, LAZ or COPC file."""
 
@@ -72,6 +128,8 @@ class LasFile(CloudFile):
     kind = "LAZ" if las.packed else "LAS"
     if any(r.user == "copc" and r.number == 1 for r in las.records):
       kind = "COPC"
+    if las.packed and las.points:
+      _check_chunks(path, las)
     dimensions = laspy.PointFormat(las.point_format).dimensions
     crs, z_unit_m, notes = _coordinates(path, las)
     self.header = Header(

@@ -23,6 +23,9 @@ COLOURED = (2, 3, 5, 7, 8, 10)
 _RECORD_HEAD, _LONG_RECORD_HEAD = 54, 60
 LASZIP = ("laszip encoded", 22204)
 VARIABLE_CHUNKS = 0xFFFFFFFF
+# Layers that a chunk of points of format 6 and above has, by kind of LASzip item.
+LAYERS = {10: 9, 11: 1, 12: 2, 13: 1}
+BYTES14 = 14  # a layer a byte
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +53,8 @@ class LasHeader:
     scale_3: metres (or feet, degrees) a step of the coordinates.
     records: every record, the extended ones too.
     chunk_points: points of one compressed chunk; 0 where not compressed.
+    layers: layers of a compressed chunk; 0 where the format has none.
+    table: offset of the table of compressed chunks; 0 where there is none.
   """
 
   minor: int
@@ -63,6 +68,8 @@ class LasHeader:
   scale_3: np.ndarray
   records: tuple[Record, ...]
   chunk_points: int
+  table: int
+  layers: int = 0
 
 
 def _walk(
@@ -154,15 +161,29 @@ def _check_plain(path: Path, fixed: dict, stop: int) -> None:
   )
 
 
-def _check_packed(file: BinaryIO, path: Path, fixed: dict, records, size: int) -> int:
+def _check_packed(
+  file: BinaryIO, path: Path, fixed: dict, records, size: int
+) -> tuple[int, int]:
   """Holds the count of compressed points to the chunks that are there."""
   laszip = next((r for r in records if (r.user, r.number) == LASZIP), None)
-  if laszip is None or laszip.length < 34:
+  if laszip is None or laszip.length < 34 or (laszip.length - 34) % 6:
     raise UserError(f"{path}: is compressed but has no LASzip record; it is damaged")
-  file.seek(laszip.offset + 12)
-  chunk = struct.unpack("<I", file.read(4))[0]
+  file.seek(laszip.offset)
+  raw = file.read(laszip.length)
+  chunk = struct.unpack_from("<I", raw, 12)[0]
+  count = struct.unpack_from("<H", raw, 32)[0]
+  items = list(struct.iter_unpack("<HHH", raw[34 : 34 + 6 * count]))
+  packed_bytes = sum(size for _, size, _ in items)
+  if len(items) != count or packed_bytes != fixed["point_bytes"]:
+    raise UserError(
+      f"{path}: its LASzip record has points of {packed_bytes} bytes, the header "
+      f"{fixed['point_bytes']}; one of them is damaged"
+    )
+  fixed["layers"] = sum(
+    LAYERS.get(kind, size if kind == BYTES14 else 0) for kind, size, _ in items
+  )
   if fixed["points"] == 0:
-    return chunk
+    return chunk, 0
   file.seek(fixed["offset"])
   table = struct.unpack("<q", file.read(8).ljust(8, b"\0"))[0]
   if table == -1:  # written by a stream that could not go back
@@ -185,7 +206,7 @@ def _check_packed(file: BinaryIO, path: Path, fixed: dict, records, size: int) -
       f"{chunks:,} chunks of at most {chunk:,} in {size:,} bytes; the header or the "
       "file is damaged"
     )
-  return chunk
+  return chunk, table
 
 
 def read_header(path: Path) -> LasHeader:
@@ -202,13 +223,13 @@ def read_header(path: Path) -> LasHeader:
     records = list(_walk(file, path, head, count, fixed["offset"], extended=False))
     if long_count:
       records += _walk(file, path, first_long, long_count, size, extended=True)
-    chunk = 0
+    chunk, table = 0, 0
     if fixed["packed"]:
-      chunk = _check_packed(file, path, fixed, records, size)
+      chunk, table = _check_packed(file, path, fixed, records, size)
     else:
       ends = [e for e in (first_long if long_count else 0, wave) if e]
       _check_plain(path, fixed, min([size, *ends]))
-  return LasHeader(**fixed, records=tuple(records), chunk_points=chunk)
+  return LasHeader(**fixed, records=tuple(records), chunk_points=chunk, table=table)
 
 
 def read_data(path: Path, record: Record) -> bytes:
