@@ -66,7 +66,8 @@ def _store_report(scene: Scene) -> str:
   west, south, east, north = meta.extent
   rows, cols = meta.level_shape(0)
   low, high = scene.z_range
-  labels = ", ".join(dict.fromkeys(meta.label_names)) or "none"
+  counted = zip(meta.label_names, meta.label_counts)
+  labels = " · ".join(f"{name} {count:,}" for name, count in counted if count)
   lines = [
     f"{scene.path}: a scene store, version {meta.version}, of {meta.points:,} points",
     f"  ground   {east - west:,.0f} x {north - south:,.0f} m, heights {low:.2f} to "
@@ -74,7 +75,7 @@ def _store_report(scene: Scene) -> str:
     f"  picture  {cols:,} x {rows:,} pixels of {meta.gsd_m:g} m, {meta.levels} levels",
     f"  world    scene + {tuple(meta.origin)}, {(meta.crs or 'no CRS')[:60]}",
     f"  colours  {'of the source' if meta.coloured else 'by class and height'}",
-    f"  labels   {labels}",
+    f"  labels   {labels or ', '.join(meta.label_names) or 'none'}",
     f"  tables   {len(scene.instances)} instances, {len(scene.landmarks)} landmarks, "
     f"{len(scene.queries)} queries",
   ]

@@ -12,7 +12,6 @@ from urbex.core.errors import UserError
 from urbex.core.files import new_directory, write_jsonl
 from urbex.core.seeds import seed32
 from urbex.data.records import (
-  NO_LABEL,
   CloudSource,
   Instance,
   Landmark,
@@ -263,13 +262,15 @@ def _tile(
   if spool.size == 0:
     why = ", ".join(f"{count:,} {reason}" for reason, count in spool.left_out.items())
     raise UserError(f"{names}: no points to build from{f' ({why})' if why else ''}")
-  tops = spool.tops()
+  tops, labels = spool.tops(), spool.labels
+  names_used = source.label_names[: max(labels, default=-1) + 1]
   facts = Facts(
     scene_id=source.scene_id,
     origin=tuple(float(v) for v in source.origin_3),
     crs=source.crs,
     coloured=any(tops.values()),
-    label_names=source.label_names[: min(spool.high_label + 1, NO_LABEL)],
+    label_names=names_used,
+    label_counts=tuple(labels[k] for k in range(len(names_used))),
     source_hash=digest,
     sources=tuple(source.names),
     notes=(*source.notes, *_notes(spool, source.names)),

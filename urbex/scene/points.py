@@ -49,6 +49,7 @@ class Facts:
   coloured: bool
   label_names: tuple[str, ...]
   source_hash: str
+  label_counts: tuple[int, ...] = ()
   sources: tuple[str, ...] = ()
   notes: tuple[str, ...] = ()
 

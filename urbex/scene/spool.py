@@ -40,7 +40,7 @@ class _Entry:
   offset: int
   depth: int  # bytes of a colour channel, 0 for none
   top: int  # highest value of any channel
-  high_label: int  # -1 for none
+  labels: dict[str, int]  # points of each label; JSON has text keys
   low: list[float]
   high: list[float]
   left_out: dict[str, int]
@@ -52,7 +52,7 @@ class _Entry:
 
 def _entry(chunk: CloudChunk, offset: int) -> _Entry:
   size, rgb_N3 = len(chunk.xyz_N3), chunk.rgb_N3
-  labels_N = chunk.label_N[chunk.label_N != NO_LABEL]
+  count_256 = np.bincount(chunk.label_N, minlength=NO_LABEL + 1)
   return _Entry(
     part=chunk.part,
     rows=chunk.rows,
@@ -60,7 +60,7 @@ def _entry(chunk: CloudChunk, offset: int) -> _Entry:
     offset=offset,
     depth=0 if rgb_N3 is None else rgb_N3.dtype.itemsize,
     top=0 if rgb_N3 is None else int(rgb_N3.max(initial=0)),
-    high_label=int(labels_N.max()) if len(labels_N) else -1,
+    labels={str(k): int(count_256[k]) for k in np.flatnonzero(count_256)},
     low=[float(v) for v in chunk.xyz_N3.min(axis=0)] if size else [],
     high=[float(v) for v in chunk.xyz_N3.max(axis=0)] if size else [],
     left_out=dict(chunk.left_out),
@@ -140,9 +140,13 @@ class Spool:
     return low_3, np.array([entry.high for entry in full]).max(axis=0)
 
   @property
-  def high_label(self) -> int:
-    """The highest label, -1 for none."""
-    return max((entry.high_label for entry in self._entries), default=-1)
+  def labels(self) -> Counter:
+    """Number of points by label, those of no label left out."""
+    total: Counter = Counter()
+    for entry in self._entries:
+      total.update({int(k): count for k, count in entry.labels.items()})
+    total.pop(NO_LABEL, None)
+    return total
 
   @property
   def left_out(self) -> Counter:

@@ -73,6 +73,15 @@ class Rows:
   rgb_N3: np.ndarray | None
   label_N: np.ndarray | None
 
+  def after(self, count: int) -> "Rows":
+    """Returns these rows without the first `count`."""
+    parts = (self.rgb_N3, self.label_N)
+    return Rows(
+      self.first + count,
+      self.xyz_N3[count:],
+      *(None if part is None else part[count:] for part in parts),
+    )
+
 
 class CloudFile(abc.ABC):
   """One file of points; opening it reads its header only.

@@ -2,7 +2,7 @@
 
 import contextlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from urbex.data.clouds.cloud_file import (
   Field,
   Header,
   Rows,
+  read_exactly,
   reading,
   size_of,
   spread,
@@ -29,6 +30,8 @@ from urbex.data.clouds.las_header import (
   read_data,
   read_header,
 )
+
+SAMPLE_CHUNKS = 16  # compressed chunks that are looked at in a large file
 
 # GeoTIFF keys (OGC 19-008): a projected, a geographic and a vertical system by EPSG
 # code, and the unit of heights.
@@ -63,8 +66,8 @@ def _coordinates(
   return None, z_unit_m, ()
 
 
-def _check_chunks(path: Path, las: LasHeader) -> None:
-  """Holds the table of compressed chunks to the bytes and points that are there.
+def _chunk_table(path: Path, las: LasHeader) -> list[tuple[int, int]]:
+  """Returns points and bytes of every compressed chunk, held to what is there.
 
   Unpacking reserves what the table says.
   """
@@ -80,36 +83,52 @@ def _check_chunks(path: Path, las: LasHeader) -> None:
       raise UserError(
         f"{path}: its table of chunks cannot be read ({error}); it is cut or damaged"
       ) from error
-  held = sum(count for count, _ in table)
-  room = las.table - las.offset - 8
-  whole = held == las.points or las.chunk_points != VARIABLE_CHUNKS
-  if sum(length for _, length in table) != room or not whole:
+  if las.chunk_points != VARIABLE_CHUNKS:
+    counts = [las.chunk_points] * len(table)
+    counts[-1] = las.points - las.chunk_points * (len(table) - 1)
+    table = [(count, length) for count, (_, length) in zip(counts, table)]
+  held, room = sum(count for count, _ in table), las.table - las.offset - 8
+  filled = sum(length for _, length in table)
+  if filled != room or held != las.points:
     raise UserError(
-      f"{path}: its chunks are said to hold {held:,} points in "
-      f"{sum(length for _, length in table):,} bytes; the header says {las.points:,}, "
-      f"and there are {room:,} bytes: it is cut or damaged"
+      f"{path}: its chunks are said to hold {held:,} points in {filled:,} bytes; the "
+      f"header says {las.points:,}, and there are {room:,} bytes: it is cut or damaged"
     )
   if las.layers:
     _check_layers(path, las, [length for _, length in table])
+  return table
 
 
 def _check_layers(path: Path, las: LasHeader, lengths: list[int]) -> None:
-  """Holds the sizes of the layers of each chunk to the chunk's.
+  """Holds what each chunk says of itself to its size and to the file's count.
 
   A chunk is its first point, the number of its points, a size a layer, the layers.
   """
-  at, head = las.offset + 8, las.point_bytes + 4
+  at, head, held = las.offset + 8, las.point_bytes + 4, 0
   with reading(path) as file:
     for number, length in enumerate(lengths):
-      file.seek(at + head)
-      raw = file.read(4 * las.layers)
-      sizes = struct.unpack(f"<{len(raw) // 4}I", raw[: len(raw) // 4 * 4])
+      file.seek(at + las.point_bytes)
+      raw = file.read(4 + 4 * las.layers)
+      count, *sizes = struct.unpack(f"<{len(raw) // 4}I", raw[: len(raw) // 4 * 4])
+      held += count
       if head + 4 * las.layers + sum(sizes) != length:
         raise UserError(
           f"{path}: the layers of chunk {number} have {sum(sizes):,} bytes, the chunk "
           f"{length:,}; it is damaged"
         )
       at += length
+  if held != las.points:
+    raise UserError(
+      f"{path}: the header promises {las.points:,} points, its chunks hold {held:,}; "
+      "the header or the file is damaged"
+    )
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+  reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+  return UserError(
+    f"{path}: cannot be unpacked ({reason}); it is cut or damaged: get a whole copy"
+  )
 
 
 class LasFile(CloudFile):
@@ -128,8 +147,8 @@ class LasFile(CloudFile):
     kind = "LAZ" if las.packed else "LAS"
     if any(r.user == "copc" and r.number == 1 for r in las.records):
       kind = "COPC"
-    if las.packed and las.points:
-      _check_chunks(path, las)
+    packed = las.packed and las.points
+    self._table = _chunk_table(path, las) if packed else []
     dimensions = laspy.PointFormat(las.point_format).dimensions
     crs, z_unit_m, notes = _coordinates(path, las)
     self.header = Header(
@@ -149,20 +168,59 @@ class LasFile(CloudFile):
     )
 
   def rows(self, first: int = 0, chunk: int = CHUNK_ROWS) -> Iterator[Rows]:
+    if self._las.chunk_points == VARIABLE_CHUNKS:
+      return self._from_chunks(first)
     count = self.header.points
     return self._read((f, min(f + chunk, count)) for f in range(first, count, chunk))
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
-    if self._las.packed and self.header.points > WHOLE_ROWS:
-      # A compressed chunk is unpacked from its start: few places, more rows each.
-      return self._chunk_starts(rows)
+    if self._table and self.header.points > WHOLE_ROWS:
+      # A compressed chunk is unpacked whole: fewer places, more rows each.
+      places = np.linspace(0, len(self._table) - 1, SAMPLE_CHUNKS).astype(np.int64)
+      return self._unpack(np.unique(places).tolist())
+    if self._table:
+      return self.rows()
     return self._read(spread(self.header.points, runs, rows))
 
-  def _chunk_starts(self, rows: int, places: int = 48) -> Iterator[Rows]:
-    chunk = min(self._las.chunk_points, 50_000)
-    starts = np.linspace(0, self.header.points // chunk - 1, places).astype(np.int64)
-    spans = [(s * chunk, s * chunk + 8 * rows) for s in np.unique(starts).tolist()]
-    return self._read(iter(spans))
+  def _from_chunks(self, first: int) -> Iterator[Rows]:
+    """Yields chunk by chunk: lazrs cannot seek where chunks differ in size."""
+    stops = np.cumsum([count for count, _ in self._table])
+    start = int(np.searchsorted(stops, first, side="right"))
+    for rows in self._unpack(range(start, len(self._table))):
+      late = max(first - rows.first, 0)
+      yield rows if not late else rows.after(late)
+
+  def _unpack(self, numbers: Iterable[int]) -> Iterator[Rows]:
+    """Yields the points of the numbered chunks."""
+    import laspy
+    import lazrs
+
+    path, las = self.header.path, self._las
+    laszip = next(r for r in las.records if (r.user, r.number) == LASZIP)
+    record = read_data(path, laszip)
+    starts = np.cumsum([0, *(length for _, length in self._table)]) + las.offset + 8
+    firsts = np.cumsum([0, *(count for count, _ in self._table)])
+    with reading(path) as file:
+      header = laspy.LasHeader.read_from(file, read_evlrs=False)
+      for number in numbers:
+        count, length = self._table[number]
+        packed_B = np.empty(length, np.uint8)
+        file.seek(int(starts[number]))
+        read_exactly(file, packed_B, path, int(firsts[number]))
+        out_B = np.empty(count * las.point_bytes, np.uint8)
+        try:
+          lazrs.decompress_points_with_chunk_table(
+            packed_B, record, out_B, [(count, length)]
+          )
+        except lazrs.LazrsError as error:
+          raise _unreadable(path, error) from error
+        points = laspy.ScaleAwarePointRecord(
+          out_B.view(header.point_format.dtype()),
+          header.point_format,
+          header.scales,
+          header.offsets,
+        )
+        yield self._rows(points, int(firsts[number]))
 
   def _read(self, spans: Iterator[tuple[int, int]]) -> Iterator[Rows]:
     import laspy
@@ -187,11 +245,7 @@ class LasFile(CloudFile):
             )
           yield self._rows(points, first)
       except (laspy.errors.LaspyException, lazrs.LazrsError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(
-          f"{path}: cannot be unpacked ({reason}); it is cut or damaged: get a whole "
-          "copy"
-        ) from error
+        raise _unreadable(path, error) from error
 
   def _rows(self, points, first: int) -> Rows:
     xyz_N3 = np.empty((len(points), 3))

@@ -162,7 +162,7 @@ def parse_lines(
   """Reads lines of numbers until the buffer ends, `out_NC` is full or one is bad.
 
   Blank lines and lines that start with # or // are passed over. Numbers of at most
-  15 digits come out correctly rounded, longer ones to one unit in the last place.
+  15 digits come out correctly rounded, longer ones to a few units in the last place.
 
   Args:
     buf_B: uint8 bytes that end at a line's end.

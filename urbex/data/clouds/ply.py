@@ -148,7 +148,8 @@ def open_ply(path: Path) -> CloudFile:
   header = Header(path, "PLY, text", vertex.count, vertex.count, fields)
   if not order:
     skip = sum(element.count for element in before)
-    return TextTable(header, size, offset, len(lines), roles, skip)
+    more = any(e.count for e in elements[len(before) + 1 :])
+    return TextTable(header, size, offset, len(lines), roles, skip, more=more)
   if any(element.has_list and element.count for element in before):
     raise UserError(
       f"{path}: lists ({before[0].name}) come before the vertices, so these cannot be "
