@@ -53,10 +53,16 @@ class _Held:
     xyz_N3 = self._cloud.xyz_N3
     return xyz_N3.min(axis=0).astype(float), xyz_N3.max(axis=0).astype(float)
 
+  def _parts(self) -> Iterator[slice]:
+    for start in range(0, self.size, CHUNK):
+      yield slice(start, min(start + CHUNK, self.size))
+
+  def positions(self) -> Iterator[np.ndarray]:
+    return (self._cloud.xyz_N3[part] for part in self._parts())
+
   def chunks(self) -> Iterator[Stored]:
     cloud = self._cloud
-    for start in range(0, self.size, CHUNK):
-      part = slice(start, min(start + CHUNK, self.size))
+    for part in self._parts():
       rgb_N3 = None if cloud.rgb_N3 is None else cloud.rgb_N3[part]
       row_N = np.arange(part.start, part.stop)
       yield Stored(cloud.xyz_N3[part], rgb_N3, cloud.label_N[part], row_N)

@@ -67,6 +67,9 @@ class Cloud(Protocol):
   rows: int
   bounds: tuple[np.ndarray, np.ndarray]
 
+  def positions(self) -> Iterator[np.ndarray]:
+    """Yields float32 [n, 3] positions of all points, a chunk at a time."""
+
   def chunks(self) -> Iterator[Stored]:
     """Yields all points, a chunk at a time."""
 
@@ -96,8 +99,8 @@ def _make_grid(low_3: np.ndarray, high_3: np.ndarray, settings: StoreSettings):
 def _write_points(folder: Path, cloud: Cloud, grid: Grid, palette_L3, z_range, seed):
   """Writes the tiled points; returns the spacing in metres."""
   count_T = np.zeros(grid.tiles, np.int64)
-  for chunk in cloud.chunks():
-    tiles.count(chunk.xyz_N3, grid, count_T)
+  for xyz_N3 in cloud.positions():
+    tiles.count(xyz_N3, grid, count_T)
   starts_T1 = np.concatenate([[0], np.cumsum(count_T)]).astype(np.int64)
   points_N5 = layout.create_array(folder / "points.npy", np.uint16, (cloud.size, 5))
   row_type = np.uint32 if cloud.rows < 2**32 else np.int64

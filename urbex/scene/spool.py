@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 
 from urbex.data.records import NO_LABEL, CloudChunk, CloudSource
@@ -43,26 +44,47 @@ class _Entry:
   labels: dict[str, int]  # points of each label; JSON has text keys
   low: list[float]
   high: list[float]
+  row_depth: int  # bytes of a row number
   left_out: dict[str, int]
 
   @property
   def bytes(self) -> int:
-    return self.size * (12 + 3 * self.depth + 1 + 8)
+    return self.size * (12 + 3 * self.depth + 1 + self.row_depth)
+
+
+@numba.njit(cache=True, nogil=True)
+def _measure(xyz_N3, rgb_N3, label_N, low_3, high_3, count_256):
+  """One pass for what numpy needs five for; returns the highest colour."""
+  top = np.int64(0)
+  for n in range(len(xyz_N3)):
+    for axis in range(3):
+      low_3[axis] = min(low_3[axis], xyz_N3[n, axis])
+      high_3[axis] = max(high_3[axis], xyz_N3[n, axis])
+    count_256[label_N[n]] += 1
+  for n in range(len(rgb_N3)):
+    for c in range(3):
+      top = max(top, np.int64(rgb_N3[n, c]))
+  return top
 
 
 def _entry(chunk: CloudChunk, offset: int) -> _Entry:
   size, rgb_N3 = len(chunk.xyz_N3), chunk.rgb_N3
-  count_256 = np.bincount(chunk.label_N, minlength=NO_LABEL + 1)
+  low_3, high_3 = np.full(3, np.inf, np.float32), np.full(3, -np.inf, np.float32)
+  count_256 = np.zeros(256, np.int64)
+  none_03 = np.zeros((0, 3), np.uint8)
+  colours_N3 = none_03 if rgb_N3 is None else rgb_N3
+  top = _measure(chunk.xyz_N3, colours_N3, chunk.label_N, low_3, high_3, count_256)
   return _Entry(
     part=chunk.part,
     rows=chunk.rows,
     size=size,
     offset=offset,
     depth=0 if rgb_N3 is None else rgb_N3.dtype.itemsize,
-    top=0 if rgb_N3 is None else int(rgb_N3.max(initial=0)),
+    top=int(top),
     labels={str(k): int(count_256[k]) for k in np.flatnonzero(count_256)},
-    low=[float(v) for v in chunk.xyz_N3.min(axis=0)] if size else [],
-    high=[float(v) for v in chunk.xyz_N3.max(axis=0)] if size else [],
+    low=[float(v) for v in low_3] if size else [],
+    high=[float(v) for v in high_3] if size else [],
+    row_depth=4 if size == 0 or chunk.row_N[-1] < 2**32 else 8,
     left_out=dict(chunk.left_out),
   )
 
@@ -123,7 +145,7 @@ class Spool:
     columns = [chunk.xyz_N3.astype("<f4", copy=False)]
     if chunk.rgb_N3 is not None:
       columns.append(chunk.rgb_N3.astype(f"<u{entry.depth}", copy=False))
-    columns += [chunk.label_N, chunk.row_N.astype("<i8", copy=False)]
+    columns += [chunk.label_N, chunk.row_N.astype(f"<u{entry.row_depth}")]
     for column in columns:
       points.write(np.ascontiguousarray(column).data)
     points.flush()
@@ -163,6 +185,13 @@ class Spool:
       tops[entry.part] = max(tops.get(entry.part, 0), entry.top)
     return tops
 
+  def positions(self) -> Iterator[np.ndarray]:
+    """Yields the positions alone, float32 [n, 3]."""
+    with open(self._points, "rb") as file:
+      for entry in self._entries:
+        file.seek(entry.offset)
+        yield np.fromfile(file, "<f4", 3 * entry.size).reshape(-1, 3)
+
   def chunks(self) -> Iterator[Stored]:
     """Yields the points in order, with rows counted through all parts."""
     tops, first_rows, rows = self.tops(), {}, 0
@@ -181,7 +210,9 @@ class Spool:
     if entry.depth:
       rgb_N3 = np.fromfile(file, f"<u{entry.depth}", 3 * size).reshape(size, 3)
       # 16-bit fields often hold 8-bit colours; a file has one kind.
-      rgb_N3 = (rgb_N3 >> 8 if top > 255 else rgb_N3).astype(np.uint8)
+      rgb_N3 = (rgb_N3 >> 8 if top > 255 else rgb_N3).astype(np.uint8, copy=False)
     label_N = np.fromfile(file, np.uint8, size)
-    row_N = np.fromfile(file, "<i8", size) + first_row
+    row_N = np.fromfile(file, f"<u{entry.row_depth}", size)
+    if first_row:
+      row_N = row_N + np.int64(first_row)
     return Stored(xyz_N3, rgb_N3 if top else None, label_N, row_N)
