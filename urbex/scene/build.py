@@ -18,7 +18,7 @@ from urbex.data.records import (
   Query,
   SceneRecords,
 )
-from urbex.scene import bev, layout
+from urbex.scene import bev, layout, palette
 from urbex.scene.layout import FORMAT_VERSION, Meta
 from urbex.scene.points import Facts, Stored, StoreSettings, make_store, open_points
 from urbex.scene.spool import Spool
@@ -86,6 +86,8 @@ def source_hash(records: SceneRecords, settings: StoreSettings) -> str:
     "settings": dataclasses.asdict(settings),
     **tables,
   }
+  if cloud.rgb_N3 is None:
+    head["palette"] = palette.PALETTE_VERSION
   digest.update(json.dumps(head, sort_keys=True).encode())
   for array in (cloud.xyz_N3, cloud.rgb_N3, cloud.label_N):
     if array is not None:
@@ -254,6 +256,7 @@ def _stream_hash(source: CloudSource, settings: StoreSettings, tables: Tables) -
   head = {
     "version": FORMAT_VERSION,
     "recipe": RECIPE_VERSION,
+    "palette": palette.PALETTE_VERSION,
     "source": source.digest(),
     "settings": dataclasses.asdict(settings),
     **{name: _rows(getattr(tables, name)) for name in layout.TABLES},

@@ -9,12 +9,13 @@ from urbex.data.records import LABELS, NO_LABEL
 # One colour a label, in the order of `records.LABELS`.
 PALETTE_L3 = np.array(
   [
-    (168, 154, 130), (84, 130, 72), (176, 96, 80), (140, 120, 110), (150, 150, 160),
+    (200, 190, 168), (84, 130, 72), (176, 96, 80), (140, 120, 110), (150, 150, 160),
     (110, 112, 120), (100, 84, 72), (128, 128, 132), (204, 178, 92), (80, 110, 190),
     (186, 182, 174), (190, 120, 180), (74, 124, 160),
   ],
   np.uint8,
 )  # fmt: skip
+PALETTE_VERSION = 2  # raise it with any change of a colour below or above
 UNKNOWN = (150, 146, 140)
 # Other names for the same things (ASPRS, STPLS3D).
 LIKE = {

@@ -94,6 +94,11 @@ class CloudFile(abc.ABC):
   header: Header
   size: int
 
+  @property
+  def is_small(self) -> bool:
+    """Whether a sample is all of the file."""
+    return self.header.points is not None and self.header.points <= WHOLE_ROWS
+
   @abc.abstractmethod
   def rows(self, first: int = 0, chunk: int = CHUNK_ROWS) -> Iterator[Rows]:
     """Yields all points from row `first` on, about `chunk` at a time.
@@ -104,7 +109,7 @@ class CloudFile(abc.ABC):
 
   @abc.abstractmethod
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
-    """Yields `runs` short runs of rows, spread evenly; a small file whole."""
+    """Yields `runs` short runs of rows, spread evenly; all rows of a small file."""
 
 
 def size_of(path: Path) -> int:
@@ -161,10 +166,7 @@ def read_exactly(file: BinaryIO, buffer: np.ndarray, path: Path, row: int) -> No
 
 
 def spread(count: int, runs: int, rows: int) -> Iterator[tuple[int, int]]:
-  """Yields (first, stop) of `runs` runs of `rows` rows over `count`, or of it whole."""
-  if count <= max(runs * rows, WHOLE_ROWS):
-    for first in range(0, count, CHUNK_ROWS):
-      yield first, min(first + CHUNK_ROWS, count)
-    return
-  for first in np.linspace(0, count - rows, runs).astype(np.int64).tolist():
-    yield first, first + rows
+  """Yields (first, stop) of `runs` runs of `rows` rows, spread over `count` rows."""
+  starts = np.linspace(0, max(count - rows, 0), runs).astype(np.int64)
+  for first in np.unique(starts).tolist():
+    yield first, min(first + rows, count)

@@ -12,7 +12,6 @@ from urbex.data.clouds.cloud_file import (
   CHUNK_ROWS,
   SAMPLE_ROWS,
   SAMPLE_RUNS,
-  WHOLE_ROWS,
   CloudFile,
   Field,
   Header,
@@ -174,12 +173,12 @@ class LasFile(CloudFile):
     return self._read((f, min(f + chunk, count)) for f in range(first, count, chunk))
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
-    if self._table and self.header.points > WHOLE_ROWS:
+    if self.is_small:
+      return self.rows()
+    if self._table:
       # A compressed chunk is unpacked whole: fewer places, more rows each.
       places = np.linspace(0, len(self._table) - 1, SAMPLE_CHUNKS).astype(np.int64)
       return self._unpack(np.unique(places).tolist())
-    if self._table:
-      return self.rows()
     return self._read(spread(self.header.points, runs, rows))
 
   def _from_chunks(self, first: int) -> Iterator[Rows]:

@@ -43,6 +43,8 @@ class PackedFile(CloudFile):
     return self._read(spans)
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
+    if self.is_small:
+      return self.rows()
     return self._read(spread(self.header.points, runs, rows))
 
   def _read(self, spans: Iterator[tuple[int, int]]) -> Iterator[Rows]:
@@ -84,13 +86,7 @@ class PackedFile(CloudFile):
       with reading(path) as file:
         parts = [
           self._columns(self._table(file, path, *span), self._roles.rgb)
-          for span in self._looks()
+          for span in spread(self.header.points, 64, SAMPLE_ROWS)
         ]
       self._colours = Colours(path, np.concatenate(parts))
     return self._colours
-
-  def _looks(self) -> list[tuple[int, int]]:
-    """Returns a few runs of rows that tell what the colours are."""
-    count = self.header.points
-    starts = np.linspace(0, max(count - SAMPLE_ROWS, 0), 64).astype(np.int64)
-    return [(f, min(f + SAMPLE_ROWS, count)) for f in np.unique(starts).tolist()]

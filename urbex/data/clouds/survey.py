@@ -13,8 +13,7 @@ from urbex.data.clouds.placing import Sampled, place_all
 from urbex.data.clouds.stream import ReadSettings
 from urbex.geo import crs as geo_crs
 
-CELL_POINTS = 8  # points a cell holds, of those whose ground is measured
-SAMPLE_CELLS = 64  # cells over the ground of a file that is only sampled
+CELL_POINTS = 8  # points, or places of a sample, that a cell of ground has on average
 FINE_STEP_M = 0.01  # coarser coordinates are worth a word
 
 
@@ -67,7 +66,8 @@ class _Look:
         self.top = max(self.top, int(rows.rgb_N3.max(initial=0)))
         self.depth = 8 * rows.rgb_N3.dtype.itemsize
     self.xyz_N3 = np.concatenate([self.xyz_N3, *parts])
-    self.whole = self.rows >= file.header.about
+    self.places = len(parts)
+    self.whole = file.is_small
 
   @property
   def colours(self) -> str:
@@ -106,7 +106,7 @@ def spacing(xyz_N3: np.ndarray, points: int, cells: int) -> float | None:
   return math.sqrt(ground_m2 / points)
 
 
-def _notes(look: _Look, file: CloudFile, low_3, high_3) -> list[str]:
+def _notes(look: _Look, file: CloudFile) -> list[str]:
   header, notes = file.header, list(file.header.notes)
   bad = look.rows - len(look.xyz_N3)
   if look.rows == 0:
@@ -120,11 +120,11 @@ def _notes(look: _Look, file: CloudFile, low_3, high_3) -> list[str]:
   seen_low_3, seen_high_3 = look.xyz_N3.min(axis=0), look.xyz_N3.max(axis=0)
   if len(look.xyz_N3) > 1 and (seen_low_3 == seen_high_3).all():
     notes.append("all its points are at one place")
-  slack_3 = 1e-6 * np.abs(seen_high_3) + 1e-3
-  if header.bounds and (
-    (seen_low_3 < low_3 - slack_3).any() or (seen_high_3 > high_3 + slack_3).any()
-  ):
-    notes.append("points lie outside the bounds that its header declares")
+  if header.bounds:
+    low_3, high_3 = header.bounds
+    slack_3 = 1e-4 * np.abs(high_3 - low_3) + 1e-6
+    if (seen_low_3 < low_3 - slack_3).any() or (seen_high_3 > high_3 + slack_3).any():
+      notes.append("points lie outside the bounds that its header declares")
   kinds = {field.name: field.kind for field in header.fields}
   if kinds.get("x") == "float32":
     step = float(np.spacing(np.float32(np.abs(look.xyz_N3[:, :2]).max())))
@@ -145,7 +145,7 @@ def survey(file: CloudFile, settings: ReadSettings) -> Survey:
     low_3, high_3 = look.xyz_N3.min(axis=0), look.xyz_N3.max(axis=0)
     if header.bounds and not look.whole:
       low_3, high_3 = header.bounds
-  notes = _notes(look, file, low_3, high_3)
+  notes = _notes(look, file)
   try:
     place = place_all(
       [Sampled(header, look.xyz_N3)], settings.crs, settings.axes, settings.unit_m
@@ -159,11 +159,12 @@ def survey(file: CloudFile, settings: ReadSettings) -> Survey:
       corners_23 = place.world(np.array([low_3, high_3]))
       metres = corners_23.min(axis=0), corners_23.max(axis=0)
       points = header.about if header.points is None else header.points
-      cells = len(look.xyz_N3) / CELL_POINTS
+      # Rows that follow each other are near each other: a run of them is one place.
+      cells = (len(look.xyz_N3) if look.whole else look.places) / CELL_POINTS
       spacing_m = spacing(
         place.world(look.xyz_N3),
         look.rows if look.whole else points,
-        cells if look.whole else min(cells, SAMPLE_CELLS),
+        cells,
       )
   names = class_map(settings.classes, header.scheme, settings.drop_noise).names
   return Survey(

@@ -60,6 +60,11 @@ class TextTable(CloudFile):
     wanted = (*roles.xyz, *(roles.rgb or ()), roles.packed, roles.label)
     self._keep_C[[place for place in wanted if place >= 0]] = True
 
+  @property
+  def is_small(self) -> bool:
+    """Whether a sample is all of the file."""
+    return self.size <= WHOLE_BYTES
+
   def rows(self, first: int = 0, chunk: int = CHUNK_ROWS) -> Iterator[Rows]:
     row, path, promised = 0, self.header.path, self.header.points
     for table_NC in self._tables(chunk):
@@ -74,7 +79,7 @@ class TextTable(CloudFile):
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
     colours = self._colour_scale()
-    if self.size <= WHOLE_BYTES:
+    if self.is_small:
       yield from self.rows()
       return
     for first, table_NC in self._peek(runs, rows):
@@ -148,10 +153,12 @@ class TextTable(CloudFile):
       first = file.tell()
       # Other things may follow the points: stay where points must be.
       span = (self.size - first) * (0.5 if self._more else 1)
+      window = min(rows * 48, LONGEST_LINE)
+      runs = max(min(runs, int(span / window)), 1)
       for run in range(runs):
         at = first + int(span * run / runs)
         file.seek(at)
-        data = file.read(min(rows * 48, LONGEST_LINE))
+        data = file.read(window)
         start = data.find(b"\n") + 1 if at > first else 0
         buf_B = np.frombuffer(data, np.uint8)[start : data.rfind(b"\n") + 1]
         table_NC, parsed = self._parse(buf_B, rows)
