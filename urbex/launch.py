@@ -31,6 +31,8 @@ from urbex.core.settings import nearest
 # A step's name -> where its function lives: step(config, run), imported when needed.
 STEPS = {
   "list": "urbex.config_files:print_list",
+  "inspect": "urbex.clouds:inspect",
+  "scene": "urbex.clouds:build",
   "city": "urbex.prepare:prepare_city",
   "practice": "urbex.prepare:prepare_practice",
   "needs": "urbex.needs:check_needs",
@@ -56,8 +58,8 @@ REFUSALS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset({"list", "city", "report", "plan"})
-REPEATED = frozenset({"list", "city", "practice", "needs", "report", "plan"})
+FOLDERLESS = frozenset({"list", "inspect", "scene", "city", "report", "plan"})
+REPEATED = frozenset({*FOLDERLESS, "practice", "needs"})
 
 Step = Callable[[ConfigDict, Run | None], None]
 

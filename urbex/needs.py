@@ -19,6 +19,7 @@ _CITY = {
   "city": "urbex.data.osm_city:CitySettings",
   "store": "urbex.scene.build:StoreSettings",
 }
+_READ = "urbex.data.clouds.stream:ReadSettings"
 _WORLD = {
   "env": "urbex.env.settings:EnvSettings",
   "reward": "urbex.rl.rewards:RewardSettings",
@@ -28,6 +29,8 @@ _LEARNED = {**_PLAYED, "rollout": "urbex.rollout.driver:RolloutSettings"}
 
 # A step's name -> the sections it reads, and where their dataclasses live.
 SECTIONS = {
+  "inspect": {"read": _READ},
+  "scene": {"read": _READ, "store": _CITY["store"]},
   "city": _CITY,
   "practice": _CITY,
   "train": {
