@@ -12,7 +12,9 @@ import ctypes, resource, sys
 from urbex.core.memory import keep_freed_memory
 
 if "keep" in sys.argv:
-  assert keep_freed_memory()
+  assert keep_freed_memory(least_gib=0)
+if "small" in sys.argv:
+  assert not keep_freed_memory(least_gib=1e9)
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.free.argtypes = [ctypes.c_void_p]
@@ -37,3 +39,4 @@ def test_a_freed_block_is_used_again_without_page_faults():
 
   assert faults() > 1000
   assert faults("keep") < 100
+  assert faults("small") > 1000
