@@ -11,10 +11,10 @@ from urbex.data.clouds.opening import find_clouds
 from urbex.data.clouds.stream import FileSource, ReadSettings, open_all
 from urbex.data.clouds.survey import report, survey
 from urbex.loops.progress import Progress
-from urbex.scene.build import build_store
 from urbex.scene.layout import META
 from urbex.scene.points import StoreSettings
 from urbex.scene.store import Scene, open_scene
+from urbex.scene.stream import build_store
 
 
 def inspect(config: Any, run: Run | None = None) -> None:

@@ -16,8 +16,9 @@ from urbex.core.errors import UserError
 from urbex.core.lock import hold
 from urbex.data.records import LABELS, NO_LABEL, CloudChunk
 from urbex.scene import build
-from urbex.scene.build import StoreSettings, Tables, build_scene, build_store
+from urbex.scene.build import StoreSettings, Tables, build_scene
 from urbex.scene.store import open_scene
+from urbex.scene.stream import build_store
 
 
 @dataclasses.dataclass
@@ -287,7 +288,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {root!r})
 from tests.support.streamed_city import StreamedCity
-from urbex.scene.build import build_store
+from urbex.scene.stream import build_store
 class Slow(StreamedCity):
   def chunks(self, part, row):
     for chunk in super().chunks(part, row):
