@@ -23,7 +23,7 @@ from urbex.scene.build import (
 from urbex.scene.layout import FORMAT_VERSION, Meta
 from urbex.scene.points import Facts, StoreSettings, make_store
 from urbex.scene.spool import Spool
-from urbex.scene.workplace import workplace
+from urbex.scene.workplace import clear_workplace, workplace
 
 # Shares of the work: reading, tiling, and the raster pyramid.
 READ, TILE = 0.4, 0.15
@@ -59,6 +59,7 @@ def build_store(
   check_tables(source.scene_id, tables)
   digest = _stream_hash(source, settings, tables)
   if is_current(path, digest):
+    clear_workplace(path)
     report(1.0)
     return path
   with workplace(path, digest) as work:
