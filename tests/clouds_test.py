@@ -115,6 +115,19 @@ def test_black_colours_are_no_colours_and_that_is_said(tmp_path, capsys):
   assert np.abs(roof - ground).max() > 30
 
 
+def test_a_map_of_classes_gives_the_labels(tmp_path, capsys):
+  path, classes = write_las(tmp_path / "a.las", TOWN), tmp_path / "map.json"
+  words = [f"--config.input={path}", f"--config.read.classes={classes}"]
+  classes.write_text('{"2": "Ground", "6": "House", "9": "House"}')
+  out, _, text, _ = scene(capsys, tmp_path, *words)
+  houses = int((TOWN[:, 6] == 6).sum())
+  assert f"Ground {600 - houses} · House {houses}" in text
+  # The same command and the same names, but another meaning: another store.
+  classes.write_text('{"2": "Ground", "6": "Ground", "9": "House"}')
+  scene(capsys, tmp_path, *words)
+  assert open_scene(out).meta.label_counts == (600,)
+
+
 def test_a_second_launch_changes_nothing(tmp_path, capsys):
   path = write_las(tmp_path / "a.las", TOWN)
   out, *_ = scene(capsys, tmp_path, f"--config.input={path}")
