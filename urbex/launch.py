@@ -32,6 +32,9 @@ STEPS = {
   "list": "urbex.config_files:print_list",
   "city": "urbex.prepare:prepare_city",
   "practice": "urbex.prepare:prepare_practice",
+  "sheet": "urbex.scene.sheet:draw_sheet",
+  "view": "urbex.scene.viewer:view_scene",
+  "mesh": "urbex.data.meshes:sample_file",
   "needs": "urbex.needs:check_needs",
   "train": "urbex.loops.grpo:train",
   "sft": "urbex.loops.sft:train",
@@ -54,8 +57,8 @@ REFUSALS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset({"list", "city", "report"})
-REPEATED = frozenset({"list", "city", "practice", "needs", "report"})
+FOLDERLESS = frozenset({"list", "city", "report", "sheet", "view", "mesh"})
+REPEATED = FOLDERLESS | {"practice", "needs"}
 
 Step = Callable[[ConfigDict, Run | None], None]
 
