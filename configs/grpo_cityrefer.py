@@ -32,11 +32,13 @@ def get_config() -> ConfigDict:
     sections(
       env=EnvSettings(),
       reward=RewardSettings(),
-      rollout=RolloutSettings(slots=256, max_tokens=12288, max_turn_tokens=512),
+      rollout=RolloutSettings(
+        slots=256, max_tokens=12288, max_turn_tokens=512, weights="bfloat16"
+      ),
       advantage=AdvantageSettings(),
       loss=LossSettings(),
       optimisation=Optimisation(lr=1e-6, warmup=10),
-      updates=UpdateSettings(micro_batch=16, remat=True),
+      updates=UpdateSettings(micro_batch=16, remat=True, compute="bfloat16"),
       grpo=GrpoSettings(steps=300, questions=32, group=8, workers=8),
       eval=EvalSettings(workers=8),
       zeroshot=ZeroshotSettings(data="data/stpls3d"),

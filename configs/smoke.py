@@ -16,6 +16,7 @@ def get_config() -> ConfigDict:
       "grpo.steps": 2,
       "grpo.questions": 4,
       "grpo.group": 4,
+      "grpo.trained": 2,
       "grpo.watch_queries": 16,
       "updates.micro_batch": 16,
       "eval.splits": ("no",),

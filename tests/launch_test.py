@@ -102,6 +102,8 @@ def test_an_override_takes_the_type_of_the_config(config_file, word, value):
     (["--config=list:tiny"], "takes no argument"),
     (["--config=list", "--config.stepz=1"], "no such key (did you mean 'steps'?)"),
     (["--config=list", "--wrkdir=x"], "Did you mean: workdir"),
+    (["--config=list", "--workdir=x"], "--workdir: list has no run of its own"),
+    (["--config=report", "--workdir=x"], "or write --config.run=x"),
     (["--config=list", "train"], "'train': want --flag=value"),
     (["--config=list", "--config.steps=lits"], "no step 'lits' (did you mean 'list'?)"),
     ([], "--config=NAME is missing"),

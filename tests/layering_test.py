@@ -30,9 +30,10 @@ MAY_IMPORT = {
   "report": CORE,
   # The launcher: what reads the command line, and the steps that join packages which
   # do not know each other.
-  "launch": {*EVERYTHING, "config_files", "needs", "prepare"},
+  "launch": {*EVERYTHING, "config_files", "needs", "prepare", "clouds"},
   "config_files": CORE,
   "city_stamp": {"core", "data", "scene"},
+  "clouds": {"core", "data", "scene", "loops.progress"},
   "prepare": {"core", "data", "scene", "city_stamp"},
   "needs": {"core", "scene", "loops", "model"},
 }

@@ -24,12 +24,15 @@ from ml_collections import ConfigDict
 
 from urbex import config_files, needs
 from urbex.core.errors import UserError
+from urbex.core.memory import keep_freed_memory
 from urbex.core.run import Run, finished_steps
 from urbex.core.settings import nearest
 
 # A step's name -> where its function lives: step(config, run), imported when needed.
 STEPS = {
   "list": "urbex.config_files:print_list",
+  "inspect": "urbex.clouds:inspect",
+  "scene": "urbex.clouds:build",
   "city": "urbex.prepare:prepare_city",
   "practice": "urbex.prepare:prepare_practice",
   "sheet": "urbex.scene.sheet:draw_sheet",
@@ -43,6 +46,7 @@ STEPS = {
   "eval": "urbex.loops.evaluate:evaluate_run",
   "zeroshot": "urbex.loops.zeroshot:evaluate_zeroshot",
   "report": "urbex.report.step:report",
+  "plan": "urbex.loops.plan:plan",
 }
 
 # What a machine refuses, in words: bad luck or bad permissions, never our own bug.
@@ -57,8 +61,10 @@ REFUSALS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset({"list", "city", "report", "sheet", "view", "mesh"})
-REPEATED = FOLDERLESS | {"practice", "needs"}
+FOLDERLESS = frozenset(
+  {"list", "inspect", "scene", "city", "report", "plan", "sheet", "view", "mesh"}
+)
+REPEATED = frozenset({*FOLDERLESS, "practice", "needs"})
 
 Step = Callable[[ConfigDict, Run | None], None]
 
@@ -128,6 +134,9 @@ def launch(argv: Sequence[str]) -> None:
       _load_step(step)
   needs.check_sections(config)
   if FOLDERLESS.issuperset(config.steps):
+    if own.workdir:
+      read = f", or write --config.run={own.workdir}" if "run" in config else ""
+      raise UserError(f"--workdir: {name} has no run of its own; leave it out{read}")
     _run_steps(config, None)
     return
   folder = own.workdir or os.path.join("runs", name)
@@ -194,4 +203,5 @@ if __name__ == "__main__":
   # A scheduler's SIGTERM unwinds like ctrl-C, so that nothing stays half-written.
   signal.signal(signal.SIGTERM, _terminate)
   sys.unraisablehook = _once_more
+  keep_freed_memory()
   sys.exit(main())

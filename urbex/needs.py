@@ -19,6 +19,7 @@ _CITY = {
   "city": "urbex.data.osm_city:CitySettings",
   "store": "urbex.scene.build:StoreSettings",
 }
+_READ = "urbex.data.clouds.stream:ReadSettings"
 _WORLD = {
   "env": "urbex.env.settings:EnvSettings",
   "reward": "urbex.rl.rewards:RewardSettings",
@@ -28,6 +29,8 @@ _LEARNED = {**_PLAYED, "rollout": "urbex.rollout.driver:RolloutSettings"}
 
 # A step's name -> the sections it reads, and where their dataclasses live.
 SECTIONS = {
+  "inspect": {"read": _READ},
+  "scene": {"read": _READ, "store": _CITY["store"]},
   "city": _CITY,
   "practice": _CITY,
   "train": {
@@ -40,6 +43,15 @@ SECTIONS = {
     "grpo": "urbex.loops.grpo:GrpoSettings",
   },
   "sft": {**_WORLD, "sft": "urbex.loops.sft:SftSettings"},
+  "plan": {
+    "env": "urbex.env.settings:EnvSettings",
+    "rollout": "urbex.rollout.driver:RolloutSettings",
+    "loss": "urbex.rl.losses:LossSettings",
+    "optimisation": "urbex.loops.state:Optimisation",
+    "updates": "urbex.loops.update:UpdateSettings",
+    "grpo": "urbex.loops.grpo:GrpoSettings",
+    "plan": "urbex.loops.plan:PlanSettings",
+  },
   "baselines": _PLAYED,
   "before": _LEARNED,
   "eval": _LEARNED,

@@ -1,4 +1,6 @@
 import dataclasses
+import json
+import re
 
 import numpy as np
 import pytest
@@ -19,8 +21,8 @@ SETTINGS = EnvSettings(
 )
 
 
-def play(scene, query, settings=SETTINGS, seed=0):
-  expert = Expert(scene, query, settings, np.random.default_rng(seed))
+def play(scene, query, settings=SETTINGS, seed=0, grid=1):
+  expert = Expert(scene, query, settings, np.random.default_rng(seed), grid)
   return run_episode(expert, Episode(scene, settings), query)
 
 
@@ -114,6 +116,16 @@ def test_whole_boxes():
   assert whole_box(view, (10.04, 20.04, 30.04, 40.04)) == [100, 600, 300, 800]
   assert whole_box(view, (-20.0, 50.0, 30.0, 120.0)) == [0, 0, 300, 500]
   assert whole_box(view, (50.0, 50.0, 50.01, 50.01)) == [500, 499, 501, 500]
+  assert whole_box(view, (10.4, 20.6, 30.6, 40.4), grid=10) == [100, 600, 310, 790]
+  assert whole_box(view, (50.1, 50.1, 50.4, 50.4), grid=10) == [501, 496, 504, 499]
+
+
+def test_on_a_grid_it_copies_as_given_and_rounds_its_own():
+  exact, coarse = (play(ToyScene(), QUERIES[1], grid=g).texts for g in (1, 10))
+  assert coarse[:2] == exact[:2]
+  for text in coarse[2:]:
+    box = json.loads(re.search(r"\[.*\]", text)[0])
+    assert all(v % 10 == 0 for v in box)
 
 
 def test_no_context_in_other_observations():

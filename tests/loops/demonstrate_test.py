@@ -31,7 +31,7 @@ def test_names_are_made_of_real_words_splices_and_letters():
   real = {"Hotel", "Kämp", "Rantakatu", "12"}
   assert real <= words
   assert len(words - real) > 20
-  assert {len(name.split()) for name in names} == {1, 2, 3}
+  assert {len(name.split()) for name in names} == {1, 2, 3, 4}
   splices = {
     first[:i] + last[j:]
     for first in real - {"12"}
@@ -40,6 +40,21 @@ def test_names_are_made_of_real_words_splices_and_letters():
     for j in range(1, len(last))
   }
   assert len((words & splices) - real) > 20
+
+
+def test_half_the_splices_hold_a_piece_of_the_vocabulary():
+  maker = NameMaker(["Hotel", "Rantakatu"], ["zq", " xjx", "1z", "zzzzzzzzz", "!"])
+  names = [maker.make(generator(0, k)) for k in range(400)]
+  held = {p: sum(p in name for name in names) for p in ("zq", "xjx", "1z", "zzz", "!")}
+  assert held["zq"] > 60 and held["xjx"] > 60
+  assert held["1z"] == held["zzz"] == held["!"] == 0
+
+
+def test_some_names_end_in_a_house_number():
+  maker = NameMaker(["Rantakatu"])
+  names = [maker.make(generator(0, k)) for k in range(400)]
+  numbered = [name for name in names if name.split()[-1].isdigit()]
+  assert 20 < len(numbered) < 60
 
 
 def test_names_without_a_long_word_are_not_spliced():

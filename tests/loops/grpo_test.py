@@ -47,6 +47,7 @@ def trial_config(policy_folder, scenes_folder):
       "steps": STEPS,
       "questions": 2,
       "group": 4,
+      "trained": 3,
       "save_every": KILLED_AFTER,
       "watch_every": STEPS,
       "watch_split": "no",
@@ -116,6 +117,7 @@ def test_killed_and_resumed_equals_straight(policy_folder, scenes_folder, tmp_pa
   ("section", "values", "words"),
   [
     ("grpo", {"group": 1}, "group"),
+    ("grpo", {"group": 4, "trained": 5}, "trained"),
     ("grpo", {"stepz": 1}, "did you mean 'steps'"),
     ("advantage", {"scale": "rank"}, "scale"),
     ("optimisation", {"schedule": "linear"}, "steps"),

@@ -75,7 +75,7 @@ def test_the_building_around_the_middle_houses_the_landmark():
 @pytest.fixture(scope="module")
 def examiner(policy_folder, scenes):
   policy = Policy.from_folder(policy_folder)
-  settings = look.LookSettings(batch=6, questions=3, sides_m=(25.0, 90.0))
+  settings = look.LookSettings(batch=6, questions=3, sides_m=(25.0, 90.0), grid=10)
   shown = list(scenes.values())
   return look.Examiner(policy, shown, ENV, LIMITS, settings, seed=0), policy
 
@@ -96,6 +96,7 @@ def test_cars_in_wide_views_are_zoomed_at_and_all_else_answered(examiner):
       box = json.loads(re.search(r"\[[\d, ]+\]", action)[0])
       assert 0 <= box[0] < box[2] <= 1000
       assert 0 <= box[1] < box[3] <= 1000
+      assert all(v % 10 == 0 for v in box)
       is_car = re.match(r"the \w+ (car|van) ", question) is not None
       zooms = is_car and side_m > look.CAR_SIDE_M
       assert action.startswith("<tool_call>" if zooms else "<answer>")
@@ -107,15 +108,15 @@ def test_a_batch_is_a_function_of_its_step(examiner):
     assert (a.ids_T == b.ids_T).all()
 
 
-def test_a_close_window_holds_its_car():
+def test_a_close_window_holds_its_car(examiner):
   one = window(RED_NORTH)
   rng = np.random.default_rng(0)
   for _ in range(50):
     x0, y0, x1, y1 = json.loads(
-      re.search(r"\[[\d, ]+\]", look._action(one, "Z1", 0, rng))[0]
+      re.search(r"\[[\d, ]+\]", examiner[0]._action(one, "Z1", 0, rng))[0]
     )
     assert x0 <= 480
     assert y0 <= 200
     assert x1 >= 520
     assert y1 >= 240
-    assert 290 <= x1 - x0 <= 450
+    assert 330 <= x1 - x0 <= 510

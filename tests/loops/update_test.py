@@ -27,7 +27,7 @@ ADVANTAGES = np.array([1.0, -1.0, 0.5, -0.5, 0.0, 0.0, 2.0, -0.3], np.float32)
 class Case:
   """An updater and what it makes of rollouts; its programs serve several tests."""
 
-  def __init__(self, policy, loss=None, **settings):
+  def __init__(self, policy, loss=None, train_tower=True, **settings):
     self.policy, self.mesh = policy, meshes.make_mesh()
     self.updater = Updater(
       policy.config,
@@ -37,6 +37,7 @@ class Case:
       UpdateSettings(**settings),
       self.mesh,
       self.state(),
+      train_tower=train_tower,
     )
 
   def state(self):
@@ -107,6 +108,17 @@ def test_no_advantage_moves_nothing(case, policy, rollouts):
   after, stats = case(rollouts, np.zeros(8, np.float32))
   assert stats["grad_norm"] == 0.0
   assert int(checksum(after.params)) == int(checksum(policy.params))
+
+
+def test_a_still_tower_leaves_the_other_gradients_as_they_are(policy, rollouts, whole):
+  still, _ = Case(policy, train_tower=False, micro_batch=4)(rollouts, ADVANTAGES)
+  for name, before in policy.params.items():
+    wanted = before if name == "visual" else whole[0].params[name]
+    for a, b in zip(jax.tree.leaves(still.params[name]), jax.tree.leaves(wanted)):
+      np.testing.assert_allclose(a, b, atol=1e-6)
+  towers = (whole[0].params["visual"], policy.params["visual"])
+  moves = [np.abs(a - b).max() for a, b in zip(*map(jax.tree.leaves, towers))]
+  assert max(moves) > 1e-4
 
 
 def test_equal_shapes_share_a_program(case, rollouts, whole):

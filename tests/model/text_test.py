@@ -1,5 +1,6 @@
 """Attention and rotation on their own, at sizes the parity models are too small for."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -31,3 +32,37 @@ def test_causal_blocks_equal_plain_attention(tokens):
   np.testing.assert_allclose(
     np.asarray(found)[valid_BT], np.asarray(wanted)[valid_BT], rtol=0, atol=2e-6
   )
+
+
+def test_attention_in_turns_equals_attention_and_so_do_its_gradients():
+  rng = seeds.generator(1, "turns")
+  q_BTHE = rng.normal(size=(2, 11, 4, 8)).astype(np.float32)
+  k_BJES = rng.normal(size=(2, 2, 8, 13)).astype(np.float32)
+  v_BJSE = rng.normal(size=(2, 2, 13, 8)).astype(np.float32)
+  mask_BTS = rng.random((2, 11, 13)) < 0.7
+
+  def value(queries):
+    def total(q, k, v):
+      out_BTF = text.attend_in_turns(q, k, v, mask_BTS, queries)
+      return (out_BTF**2).sum(), out_BTF
+
+    gradient = jax.value_and_grad(total, (0, 1, 2), has_aux=True)
+    return cases.jit(gradient)(q_BTHE, k_BJES, v_BJSE)
+
+  # 11 queries in turns of 4 leave one place of the last turn empty.
+  for one, other in zip(jax.tree.leaves(value(4)), jax.tree.leaves(value(11))):
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
+
+
+def test_long_rows_attend_in_turns(monkeypatch):
+  """The sizes of a row of thousands, made small: four blocks, each in turns."""
+  rng = seeds.generator(2, "long")
+  q_BTHE = rng.normal(size=(1, 150, 4, 8)).astype(np.float32)
+  k_BJES = rng.normal(size=(1, 2, 8, 150)).astype(np.float32)
+  v_BJSE = rng.normal(size=(1, 2, 150, 8)).astype(np.float32)
+  mask_BTS = np.tril(np.ones((1, 150, 150), bool))
+  wanted = cases.jit(text.attend)(q_BTHE, k_BJES, v_BJSE, mask_BTS)
+  monkeypatch.setattr(text, "QUERIES", 16)
+  given = (q_BTHE, k_BJES, v_BJSE, mask_BTS)
+  found = cases.jit(lambda *given: text.attend_causally(*given))(*given)
+  np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)

@@ -46,6 +46,8 @@ def test_before_stands_above_after_under_each_split(tmp_path):
   assert named["IoU"] == "0.400 [0.370, 0.430]"
   assert named["reward"] == "0.500 [0.470, 0.530]"
   assert named["Hit@3"] == "–"
+  assert named["valid"] == "0.970 [0.940, 1.000]"
+  assert named["in last zoom"] == "0.880 [0.850, 0.910]"
   assert named["episodes / targets"] == "300 / 60"
   assert [named[f"{tool} calls"] for tool in ("landmark", "zoom", "oblique")] == [
     "1.00 [0.97, 1.03]",

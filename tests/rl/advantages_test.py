@@ -1,5 +1,7 @@
 """Group advantages against hand-worked numbers and the formulas of other trainers."""
 
+import itertools
+
 import hypothesis
 import hypothesis.strategies as st
 import jax
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
 
-from urbex.rl.advantages import group_advantages
+from urbex.rl.advantages import group_advantages, most_varied
 
 SCALES = ("std", "none", "batch", "rloo")
 
@@ -115,3 +117,47 @@ def test_under_vmap():
   got = jax.vmap(group_advantages)(reward, valid)
   want = np.stack([advantages(r) for r in reward])
   np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+def picked(reward, valid, keep):
+  return np.asarray(most_varied(np.float32([reward]), np.array([valid]), keep))[0]
+
+
+def test_most_varied_takes_both_ends_or_the_rare_hit():
+  every = [True] * 6
+  assert picked([0, 5, 2, 3, 4, 1], every, 2).tolist() == [0, 1]
+  # Three of {0, 0, 0, 0, 1, 9}: two misses and the hit, not the middling one.
+  hit = set(picked([0, 0, 9, 0, 1, 0], every, 3).tolist())
+  assert 2 in hit and 4 not in hit
+  assert picked([0, 5, 2, 3, 4, 1], every, 6).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_most_varied_takes_a_fault_only_where_valid_ones_run_out():
+  reward, valid = [1, 99, 2, -99, 3], [True, False, True, False, True]
+  assert picked(reward, valid, 2).tolist() == [0, 4]
+  assert set(picked(reward, valid, 4)) > {0, 2, 4}
+  nan = [1, np.nan, 2, np.nan, 3]
+  assert picked(nan, valid, 2).tolist() == [0, 4]
+
+
+@hypothesis.given(
+  hnp.arrays(np.float32, 7, elements=st.floats(-2, 2, width=16)),
+  hnp.arrays(bool, 7),
+  st.integers(1, 7),
+)
+@hypothesis.settings(max_examples=60)
+def test_no_subset_varies_more(reward, valid, keep):
+  got = picked(reward, valid, keep)
+  assert len(set(got)) == keep and (np.diff(got) > 0).all()
+  if valid.sum() < keep:
+    assert valid[got].sum() == valid.sum()
+    return
+  assert valid[got].all()
+  subsets = itertools.combinations(np.flatnonzero(valid), keep)
+  best = max(np.var(reward[list(some)].astype(float)) for some in subsets)
+  assert np.var(reward[got].astype(float)) >= best - 1e-5
+
+
+def test_most_varied_refuses_more_than_there_are():
+  with pytest.raises(ValueError, match="1 to 6"):
+    picked([0] * 6, [True] * 6, 7)

@@ -60,6 +60,25 @@ def test_gathered_equals_whole(size, chunk):
   assert np.all(np.asarray(got.logp_BT)[~policy] == 0)
 
 
+def test_shards_equal_whole_and_are_counted_apart():
+  hidden, head, ids, policy, allowed = case(B=4)
+  most = max(int(half.sum()) for half in np.split(policy, 2))
+
+  def score(size, shards):
+    return policy_logprobs(
+      hidden, ids, policy, allowed, lambda x: x @ head,
+      size=size, shards=shards, chunk=5,
+    )  # fmt: skip
+
+  whole, halves = score(policy.size, 1), score(most, 2)
+  for one, other in zip(whole, halves):
+    np.testing.assert_allclose(one, other, atol=1e-6)
+  # A bound that a shard exceeds is never a value, for any of that shard's rows.
+  crowded = np.argmax([half.sum() for half in np.split(policy, 2)])
+  wrong = np.split(np.isnan(score(most - 1, 2).logp_BT), 2)
+  assert wrong[crowded].all()
+
+
 def test_too_many_policy_tokens_are_loud():
   hidden, head, ids, policy, allowed = case()
   got = policy_logprobs(

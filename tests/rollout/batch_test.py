@@ -1,5 +1,7 @@
 """Collation loses nothing, shares images and keeps to few shapes."""
 
+import dataclasses
+
 import hypothesis
 import hypothesis.strategies as st
 import numpy as np
@@ -110,6 +112,18 @@ def test_sizes_divide_over_devices():
   shared = encoder()
   shape = batch_shape([row(shared, view(k)) for k in range(3)], multiple=8)
   assert shape.rows == 8 and all(count % 8 == 0 for count, _ in shape.groups)
+
+
+def test_policy_tokens_are_counted_by_device():
+  shared, config = encoder(), small_policy().config
+  few, many = row(shared, view(0), turns=1), row(shared, view(0), turns=9)
+  rows = [few, few, many, few]
+  counts = [int(one.policy_T.sum()) for one in rows]
+  shape = batch_shape(rows, multiple=2)
+  shape = dataclasses.replace(shape, policy=sum(counts[2:]))
+  assert collate(rows, config, shape).ids_BT.shape[0] == 4
+  with pytest.raises(ValueError, match="does not fit"):
+    collate(rows, config, dataclasses.replace(shape, shards=1))
 
 
 @hypothesis.given(st.integers(1, 10**6), st.sampled_from([1, 2, 4, 8]))

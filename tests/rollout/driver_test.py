@@ -13,9 +13,10 @@ from tests.support.scripted_pool import ScriptedPool, query
 from urbex.core.errors import UserError
 from urbex.env.facts import StopReason
 from urbex.env.pool import EnvPool
+from urbex.loops.mesh import make_mesh
 from urbex.model import qwen3_vl
 from urbex.rl.logprobs import policy_logprobs
-from urbex.rollout import programs
+from urbex.rollout import programs, split
 from urbex.rollout.batch import batch_shape, collate
 from urbex.rollout.driver import RolloutReport, RolloutSettings, rollout
 from urbex.rollout.scoring import batch_hidden
@@ -34,12 +35,12 @@ def jobs(questions=4, group=4, step=0, seed=7):
   ]
 
 
-def play(todo, pool=None, **changes):
+def play(todo, pool=None, params=None, **changes):
   policy = small_policy()
   settings = RolloutSettings(**{**vars(SETTINGS), **changes})
   report = RolloutReport()
   made = rollout(
-    policy.params,
+    policy.params if params is None else params,
     policy.config,
     encoder(),
     todo,
@@ -122,6 +123,18 @@ def test_the_number_of_slots_does_not_matter():
   made, report = play(jobs(), slots=8)
   same(made, baseline()[0])
   assert all(p[2] == 8 for p in report.programs if p[0] == "append")
+
+
+def test_neither_does_the_number_of_devices():
+  # Two slots a device: freed ones are refilled there, from prompts read there.
+  params, kind = small_policy().params, np.dtype(np.float32)
+  mesh = make_mesh(devices=jax.devices()[:4])
+  places = split.rollout_shardings(params, mesh, kind)
+  there = jax.device_put(split.rollout_weights(params, kind), places)
+  made, report = play(jobs(), params=there, slots=8)
+  same(made, baseline()[0])
+  rows = {name: size for name, _, size, *_ in (p for p in report.programs if p[2:])}
+  assert rows["append"] == 8 and rows["prefill"] % 4 == 0
 
 
 def test_neither_do_the_other_jobs_nor_their_order():

@@ -22,7 +22,7 @@ def _tiled(xyz_N3, chunks=1, seed=3):
   cursor_T = starts_T1[:-1].copy()
   for part in parts:
     tiles.scatter(
-      xyz_N3[part], rgb_N3[part], label_N[part], part[0], grid, cursor_T, points_N5,
+      xyz_N3[part], rgb_N3[part], label_N[part], part, grid, cursor_T, points_N5,
       index_N,
     )  # fmt: skip
   measured = tiles.finish(points_N5, index_N, starts_T1, seed, grid)

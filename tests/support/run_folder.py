@@ -27,6 +27,8 @@ def scores(split: str, policy: str, iou: float, **more) -> dict:
     "hit@1": score(iou / 2),
     "hit@3": {"value": None, "low": None, "high": None},
     "answered": score(0.95),
+    "valid_actions": score(0.97),
+    "contains_target": score(0.88),
     "calls_landmark_query": score(1.0),
     "calls_zoom_in": score(1.5),
   }

@@ -24,8 +24,9 @@ from urbex.env.views import View
 from urbex.geo import affine, boxes
 from urbex.scene.store import Scene
 
-# A car of 4.5 m needs a window this small to be seen by a small vision tower.
-CLOSE_SIDE_M = (30.0, 44.0)
+# A car of 4.5 m needs a window this small to be seen by a small vision tower, which
+# sees from the wider one before within some 10 m where it stands.
+CLOSE_SIDE_M = (34.0, 50.0)
 # How far off its middle a target may be, as a share of the room a window leaves: some,
 # so that imitation meets targets anywhere; little, so that a greedy copy is central.
 SPREAD = 0.4
@@ -41,6 +42,8 @@ class Expert:
     query: what is asked.
     settings: the episode's.
     rng: chooses the second zoom's size and place.
+    grid: its own coordinates are multiples of this, in thousandths of a view. A learner
+      that sees no finer has that much less noise to imitate, and to explore.
   """
 
   def __init__(
@@ -49,6 +52,7 @@ class Expert:
     query: Query,
     settings: EnvSettings,
     rng: np.random.Generator,
+    grid: int = 1,
   ):
     target = find_target(scene, query)
     self._target_box = box_xy(target)
@@ -56,6 +60,7 @@ class Expert:
     self._query = query
     self._settings = settings
     self._rng = rng
+    self._grid = grid
 
   def act(self, observation: Observation, episode: Episode) -> str:
     """Returns the next call, or the answer in the last view that shows the target."""
@@ -66,11 +71,12 @@ class Expert:
       return prompt.call_text(tool, {"name": prompt.plain(names[0])})
     view = shown[-1]
     if tool is None:
-      return prompt.answer_text(view.id, whole_box(view, self._target_box))
+      box = whole_box(view, self._target_box, self._grid)
+      return prompt.answer_text(view.id, box)
     context = first_context(observation.text)
     if tool == ZOOM_IN and context is not None:
       return prompt.call_text(tool, {"view": "G", "bbox_2d": context})
-    box = whole_box(view, self._close_window(view.box_xy))
+    box = whole_box(view, self._close_window(view.box_xy), self._grid)
     arguments = {"view": view.id, "bbox_2d": box}
     if tool == OBLIQUE_RENDER:
       arguments["direction"] = prompt.DIRECTIONS[self._rng.integers(4)]
@@ -119,13 +125,14 @@ class Expert:
     return (low + high) / 2 + SPREAD * self._rng.uniform(low - high, high - low) / 2
 
 
-def whole_box(view: View, box: BoxXY) -> list[int]:
+def whole_box(view: View, box: BoxXY, grid: int = 1) -> list[int]:
   """Returns a scene box in a top-down view's nearest whole units, cut to the view.
 
-  One too small or too far outside to keep any area is rounded outward instead.
+  Units are multiples of `grid`. A box too small or too far outside to keep any area is
+  rounded outward instead, to single units.
   """
   in_view = affine.apply_box(affine.invert(view.scene_from_view), box)
-  x0, y0, x1, y1 = (int(np.clip(round(v), 0, 1000)) for v in in_view)
+  x0, y0, x1, y1 = (int(np.clip(round(v / grid) * grid, 0, 1000)) for v in in_view)
   return [x0, y0, x1, y1] if x0 < x1 and y0 < y1 else list(prompt.view_box(in_view))
 
 

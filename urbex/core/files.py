@@ -14,13 +14,18 @@ from typing import Any
 from urbex.core.errors import UserError
 
 
-def _full_disk(path: Path, error: OSError) -> UserError | None:
-  if error.errno in (errno.ENOSPC, errno.EDQUOT):
-    return UserError(
+@contextlib.contextmanager
+def full_disk_is_told(path: str | os.PathLike) -> Iterator[None]:
+  """Turns a full disk, met while writing for `path`, into a `UserError`."""
+  try:
+    yield
+  except OSError as error:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+      raise
+    raise UserError(
       f"{path}: no space left on the device; free some space (nothing was half "
       "written) and run the same command again"
-    )
-  return None
+    ) from error
 
 
 def write_bytes(path: str | os.PathLike, data: bytes) -> None:
@@ -33,15 +38,12 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
   path.parent.mkdir(parents=True, exist_ok=True)
   handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
   try:
-    with os.fdopen(handle, "wb") as file:
+    with full_disk_is_told(path), os.fdopen(handle, "wb") as file:
       file.write(data)
       file.flush()
       os.fsync(file.fileno())
     os.chmod(temporary, 0o644)
     os.replace(temporary, path)
-  except OSError as error:
-    full = _full_disk(path, error)
-    raise full or error from error
   finally:
     with contextlib.suppress(FileNotFoundError):
       os.unlink(temporary)
@@ -133,20 +135,23 @@ def new_directory(path: str | os.PathLike) -> Iterator[Path]:
   path.parent.mkdir(parents=True, exist_ok=True)
   temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
   try:
-    yield temporary
-    os.chmod(temporary, 0o755)
-    if path.exists():
-      old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
-      os.replace(path, old / "old")
-      os.replace(temporary, path)
-      shutil.rmtree(old)
-    else:
-      os.replace(temporary, path)
-  except OSError as error:
-    full = _full_disk(path, error)
-    raise full or error from error
+    with full_disk_is_told(path):
+      yield temporary
+      publish(temporary, path)
   finally:
     shutil.rmtree(temporary, ignore_errors=True)
+
+
+def publish(folder: Path, path: Path) -> None:
+  """Renames a complete folder to `path`, in place of what was there."""
+  os.chmod(folder, 0o755)
+  if not path.exists():
+    os.replace(folder, path)
+    return
+  old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
+  os.replace(path, old / "old")
+  os.replace(folder, path)
+  shutil.rmtree(old)
 
 
 def sha256(path: str | os.PathLike) -> str:

@@ -5,7 +5,8 @@ world = scene + origin, where the world is the cloud's coordinate reference syst
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -30,6 +31,8 @@ LABELS = (
   "Bikes",
   "Water",
 )
+
+NO_LABEL = 255  # a point, or a pixel, of no class
 
 SPLITS = ("train", "val", "nd", "no")
 
@@ -119,3 +122,55 @@ class SceneRecords:
   instances: tuple[Instance, ...]
   landmarks: tuple[Landmark, ...]
   queries: tuple[Query, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CloudChunk:
+  """Consecutive points of a cloud that is read as it is needed.
+
+  Attributes:
+    part: number of the file that they come from; a file has one depth of colour.
+    rows: source rows read for this chunk; those left out are among them.
+    row_N: int64 row of each point in its file.
+    xyz_N3: float32 metres, scene frame, finite.
+    rgb_N3: uint8, or uint16 of a depth that the file's highest value tells (8 bits
+      up to 255, else 16); None for none.
+    label_N: uint8, `NO_LABEL` for none.
+    left_out: why rows were left out -> how many.
+  """
+
+  part: int
+  rows: int
+  row_N: np.ndarray
+  xyz_N3: np.ndarray
+  rgb_N3: np.ndarray | None
+  label_N: np.ndarray
+  left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+class CloudSource(Protocol):
+  """A cloud that never has to be in memory whole.
+
+  Attributes:
+    scene_id: the scene's name.
+    origin_3: float64; world = scene + origin.
+    crs: of the world, None where unknown.
+    label_names: of labels 0, 1, …; at least as many as there are.
+    names: of its files, in order.
+    about: number of points, estimated.
+    notes: what was done to the coordinates, one sentence each.
+  """
+
+  scene_id: str
+  origin_3: np.ndarray
+  crs: str | None
+  label_names: tuple[str, ...]
+  names: tuple[str, ...]
+  about: int
+  notes: tuple[str, ...]
+
+  def digest(self) -> str:
+    """Returns a digest of everything that the chunks depend on."""
+
+  def chunks(self, part: int, row: int) -> Iterator[CloudChunk]:
+    """Yields the points in order, from `row` of the file `part` on."""

@@ -36,12 +36,14 @@ class DemonstrationSettings:
     renamed: share of episodes whose landmark gets a made-up name.
     category_power: a category of n queries is drawn with weight n ** power, so
       that below 1 rare categories are met more often.
+    grid: coordinates the expert works out are multiples of this (see `Expert`).
   """
 
   batch: int = 32
   scenes: int = 2
   renamed: float = 0.5
   category_power: float = 0.7
+  grid: int = 1
 
 
 class NameMaker:
@@ -49,27 +51,48 @@ class NameMaker:
 
   A spliced word is made of known pieces in an unknown order, as a street of another
   part of the town is: what copies it must read every token, not remember the word.
+  Half of them have a piece of the vocabulary in the middle, any of them alike: one
+  that only an unseen name holds would else be met there for the first time.
+
+  Args:
+    names: real ones.
+    pieces: texts of tokens; those of at most 8 letters, and nothing else, are used.
   """
 
-  def __init__(self, names: Sequence[str]):
+  def __init__(self, names: Sequence[str], pieces: Sequence[str] = ()):
     self._words = sorted({word for name in names for word in name.split()})
     self._long = [word for word in self._words if len(word) > 3]
     self._letters = sorted({c for word in self._words for c in word if c.isalpha()})
+    texts = {piece.strip() for piece in pieces}
+    self._pieces = sorted(text for text in texts if text.isalpha() and len(text) <= 8)
 
   def make(self, rng: np.random.Generator) -> str:
-    """Returns one to three words."""
+    """Returns one to three words, one name in ten with a house number behind."""
     count = int(rng.choice([1, 2, 3], p=[0.45, 0.4, 0.15]))
-    return " ".join(self._word(rng) for _ in range(count))
+    words = [self._word(rng) for _ in range(count)]
+    if rng.random() < 0.1:
+      words.append(str(rng.integers(1, 100)))
+    return " ".join(words)
 
   def _word(self, rng: np.random.Generator) -> str:
     kind = rng.random()
-    if kind < 1 / 3:
+    if kind < 0.25:
       return self._words[rng.integers(len(self._words))]
-    if kind < 0.8 and self._long:
-      first, last = (self._long[k] for k in rng.integers(len(self._long), size=2))
-      return first[: rng.integers(2, len(first))] + last[rng.integers(1, len(last)) :]
+    if kind < 0.85 and self._long:
+      return self._splice(rng)
     letters = rng.choice(self._letters, int(rng.integers(3, 9)))
     return "".join(letters).capitalize()
+
+  def _splice(self, rng: np.random.Generator) -> str:
+    first, last = (self._long[k] for k in rng.integers(len(self._long), size=2))
+    middle = ""
+    if self._pieces and rng.random() < 0.5:
+      middle = self._pieces[rng.integers(len(self._pieces))]
+    start, end = (
+      first[: rng.integers(2, len(first))],
+      last[rng.integers(1, len(last)) :],
+    )
+    return start + middle + end
 
 
 class Demonstrator:
@@ -107,7 +130,7 @@ class Demonstrator:
     sizes = np.array([len(queries) for queries in self._queries])
     self._scene_weight = sizes / sizes.sum()
     names = [name for qs in self._queries for q in qs for name in q.landmark_names]
-    self._names = NameMaker(names)
+    self._names = NameMaker(names, policy.tokenizer.pieces())
     self._system = prompt.system_text(env)
     self._tools = prompt.tool_schemas(env)
 
@@ -159,7 +182,7 @@ class Demonstrator:
     episode, glances = Episode(scene, self._env), []
     expression, target = expressions.parse(query.text), find_target(scene, query)
     asked = expression and question(expression, self._encoder.text)
-    expert = Expert(scene, query, self._env, rng)
+    expert = Expert(scene, query, self._env, rng, self._settings.grid)
     builder = TrajectoryBuilder(self._encoder, self._limits)
     observation = episode.reset(query)
     self._must(builder.start(self._system, self._tools, shown(observation)), query)

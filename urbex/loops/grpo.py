@@ -43,6 +43,7 @@ class GrpoSettings:
     steps: training steps in all.
     questions: Q, drawn a step.
     group: G, rollouts a question; at least 2.
+    trained: M of them are trained on, the most varied ones; 0 is all.
     split: of the questions.
     tensor: devices that share one copy of a layer.
     workers: processes that run the tools; 0 is this one.
@@ -57,6 +58,7 @@ class GrpoSettings:
   steps: int = 100
   questions: int = 12
   group: int = 8
+  trained: int = 0
   split: str = "train"
   tensor: int = 1
   workers: int = 0
@@ -83,6 +85,10 @@ class GrpoSettings:
         raise UserError(
           f"grpo.{name}: want at least {least}, found {getattr(self, name)}"
         )
+    if self.trained and not 2 <= self.trained <= self.group:
+      raise UserError(
+        f"grpo.trained: want 0 or 2 to group={self.group}, found {self.trained}"
+      )
 
 
 def check_schedule(optimisation: Optimisation, settings: GrpoSettings) -> None:
@@ -133,6 +139,7 @@ class Trainer:
       mesh,
       state,
       self.rollouts.temperature,
+      train_tower=optimisation.tower != 0,
     )
     self.pool = EnvPool(self.world.folder, self.world.env, self.settings.workers)
     self.log = MetricLog(folder, int(state.step))
@@ -147,6 +154,7 @@ class Trainer:
       mesh,
       self.settings.questions,
       self.settings.group,
+      self.settings.trained,
       self.policy.params if loss.kl else None,
     )
 

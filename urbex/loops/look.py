@@ -29,7 +29,7 @@ from urbex.rollout.trajectory import Limits, TrajectoryBuilder
 from urbex.scene.store import Scene
 
 # In a wider window a car is zoomed at, in a closer one it is answered.
-CAR_SIDE_M = 45.0
+CAR_SIDE_M = 51.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,12 +41,14 @@ class LookSettings:
     questions: about each, at most.
     sides_m: range of window sides.
     near: how often each category is the one a window is drawn near.
+    grid: coordinates are multiples of this, in thousandths of a window.
   """
 
   batch: int = 32
   questions: int = 6
   sides_m: tuple[float, float] = (24.0, 110.0)
   near: tuple[float, ...] = (0.4, 0.45, 0.07, 0.08)
+  grid: int = 1
 
 
 def ask(window: Window, name: str) -> list[tuple[Expression, int]]:
@@ -123,7 +125,8 @@ class Examiner:
     self._source = WindowSource(scenes, env.zoom_px[0])
     self._limits, self._settings, self._seed = limits, settings, seed
     queries = [q for s in scenes for q in s.queries if q.split == "train"]
-    self._names = NameMaker([n for q in queries for n in q.landmark_names])
+    names = [n for q in queries for n in q.landmark_names]
+    self._names = NameMaker(names, policy.tokenizer.pieces())
     self._system, self._tools = prompt.system_text(env), prompt.tool_schemas(env)
 
   def views(self, step: int) -> list[Demonstration]:
@@ -161,11 +164,22 @@ class Examiner:
         fits = builder.start(self._system, self._tools, first)
       else:
         fits = builder.append_observation(Observation(find))
-      if not fits or not builder.append_expert(_action(window, view, k, rng)):
+      if not fits or not builder.append_expert(self._action(window, view, k, rng)):
         break
       asked_for = question(expression, self._encoder.text)
       glances.append(Glance(place, 0, window.box_K4[k], place, asked_for))
     return Demonstration(builder.trajectory(), tuple(glances))
+
+  def _action(self, window: Window, view: str, k: int, rng: np.random.Generator) -> str:
+    box_4, grid = window.box_K4[k].astype(np.float64), self._settings.grid
+    if window.instances[k].category != "Car" or window.side_m <= CAR_SIDE_M:
+      return prompt.answer_text(view, _whole(box_4, grid))
+    share = min(rng.uniform(*CLOSE_SIDE_M) / window.side_m, 1.0)
+    room_2 = np.maximum(share - (box_4[2:] - box_4[:2]), 0)
+    shift_2 = SPREAD * rng.uniform(-0.5, 0.5, 2) * room_2
+    corner_2 = np.clip((box_4[:2] + box_4[2:]) / 2 + shift_2 - share / 2, 0, 1 - share)
+    close = _whole(np.concatenate([corner_2, corner_2 + share]), grid)
+    return prompt.call_text(ZOOM_IN, {"view": view, "bbox_2d": close})
 
 
 def _spread(
@@ -182,18 +196,7 @@ def _spread(
   return [(expression, k) for _, expression, k in keyed[:most]]
 
 
-def _action(window: Window, view: str, k: int, rng: np.random.Generator) -> str:
-  box_4 = window.box_K4[k].astype(np.float64)
-  if window.instances[k].category != "Car" or window.side_m <= CAR_SIDE_M:
-    return prompt.answer_text(view, _whole(box_4))
-  share = min(rng.uniform(*CLOSE_SIDE_M) / window.side_m, 1.0)
-  room_2 = np.maximum(share - (box_4[2:] - box_4[:2]), 0)
-  shift_2 = SPREAD * rng.uniform(-0.5, 0.5, 2) * room_2
-  corner_2 = np.clip((box_4[:2] + box_4[2:]) / 2 + shift_2 - share / 2, 0, 1 - share)
-  close = _whole(np.concatenate([corner_2, corner_2 + share]))
-  return prompt.call_text(ZOOM_IN, {"view": view, "bbox_2d": close})
-
-
-def _whole(box_4: np.ndarray) -> list[int]:
-  x0, y0, x1, y1 = np.clip(np.round(box_4 * 1000), 0, 1000).astype(int).tolist()
-  return [x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)]
+def _whole(box_4: np.ndarray, grid: int) -> list[int]:
+  units_4 = np.round(box_4 * 1000 / grid) * grid
+  x0, y0, x1, y1 = np.clip(units_4, 0, 1000).astype(int).tolist()
+  return [x0, y0, max(x1, x0 + grid), max(y1, y0 + grid)]

@@ -1,6 +1,7 @@
 """A policy as the loops hold it: weights with all that is needed to run them."""
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import jax
@@ -72,21 +73,26 @@ class Policy:
     return f"{int(checksum(self.params)):08x}"
 
 
-@jax.jit
-def checksum(params: Params) -> jax.Array:
+@functools.partial(jax.jit, static_argnames="dtype")
+def checksum(params: Params, dtype: str | None = None) -> jax.Array:
   """Returns the wrapping uint32 sum of every parameter's bits.
 
   Addition of integers has no order, so the sum is the same however the parameters
-  are divided over devices: equal on both sides of a weight sync, or one is wrong.
+  are divided over devices, stacked or layer by layer: equal on both sides of a weight
+  sync, or one is wrong. With `dtype`, of the parameters cast to it.
   """
 
-  def bits(leaf: jax.Array) -> jax.Array:
+  def bits(leaf: jax.Array | tuple[jax.Array, ...]) -> jax.Array:
+    if isinstance(leaf, tuple):
+      return sum(map(bits, leaf))
+    leaf = leaf if dtype is None else leaf.astype(dtype)
     kind = {2: jnp.uint16, 4: jnp.uint32}[leaf.dtype.itemsize]
     words = jax.lax.bitcast_convert_type(leaf, kind)
     return jnp.sum(words.astype(jnp.uint32), dtype=jnp.uint32)
 
   # Leaves are mixed with their place: two that were swapped do not cancel.
   total = jnp.uint32(0)
-  for place, leaf in enumerate(jax.tree.leaves(params)):
+  leaves = jax.tree.leaves(params, is_leaf=lambda node: isinstance(node, tuple))
+  for place, leaf in enumerate(leaves):
     total = total * jnp.uint32(16777619) + bits(leaf) + jnp.uint32(place)
   return total

@@ -145,7 +145,7 @@ def train(config: ConfigDict, run: Run) -> None:
     ("copy", [copies], 0.0),
     ("look", [examiner.views], settings.gaze),
     ("imitate", [episodes, copies], settings.gaze),
-    ("polish", [episodes, examiner.views, copies], settings.gaze),
+    ("polish", [episodes, examiner.views] * 2 + [copies], settings.gaze),
   ):
     task = ImitateTask(policy, makes, gaze)
     stage = getattr(settings, name)

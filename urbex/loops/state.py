@@ -154,6 +154,25 @@ def init_state(
     mesh: moments take the sharding of their parameters, the rest is replicated.
   """
 
+  make = _first_state(optimizer, seed)
+  if mesh is None:
+    return make(params)
+  return jax.jit(make, out_shardings=_layout(params, optimizer, mesh))(params)
+
+
+def abstract_state(
+  params: Params, optimizer: optax.GradientTransformationExtraArgs, mesh: Mesh
+) -> TrainState:
+  """Returns the shapes and shardings of `init_state`, from those of the parameters."""
+  shapes = jax.eval_shape(_first_state(optimizer, 0), params)
+  return jax.tree.map(
+    lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+    shapes,
+    _layout(params, optimizer, mesh),
+  )
+
+
+def _first_state(optimizer, seed: int) -> Callable[[Params], TrainState]:
   def make(params):
     # Distinct buffers, because an update donates the whole state.
     zero = jnp.zeros((), jnp.int32)
@@ -161,16 +180,19 @@ def init_state(
       params, optimizer.init(params), zero, jax.random.key(seed), jnp.copy(zero)
     )
 
-  if mesh is None:
-    return make(params)
+  return make
+
+
+def _layout(params: Params, optimizer, mesh: Mesh) -> TrainState:
+  """Returns the sharding of every leaf of the state."""
   whole = NamedSharding(mesh, PartitionSpec())
   shardings = jax.tree.map(lambda leaf: leaf.sharding, params)
-  layout = jax.tree.map(lambda _: whole, jax.eval_shape(make, params))
+  shapes = jax.eval_shape(_first_state(optimizer, 0), params)
+  layout = jax.tree.map(lambda _: whole, shapes)
   moments = optax.tree_utils.tree_map_params(
     optimizer, lambda _, place: place, layout.opt_state, shardings
   )
-  layout = layout._replace(params=shardings, opt_state=moments)
-  return jax.jit(make, out_shardings=layout)(params)
+  return layout._replace(params=shardings, opt_state=moments)
 
 
 def apply_gradients(

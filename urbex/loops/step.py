@@ -5,7 +5,8 @@ import resource
 import sys
 import time
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import numpy as np
@@ -15,7 +16,6 @@ from urbex.core.errors import UserError
 from urbex.core.types import Params
 from urbex.data.records import Query
 from urbex.env.pool import EnvPool
-from urbex.loops import mesh as meshes
 from urbex.loops import metrics
 from urbex.loops.clock import compile_clock
 from urbex.loops.episodes import Episode, rows, score_facts
@@ -24,10 +24,11 @@ from urbex.loops.queries import draw
 from urbex.loops.setup import World
 from urbex.loops.state import TrainState
 from urbex.loops.update import Updater
-from urbex.rl.advantages import Scale, group_advantages
+from urbex.rl.advantages import Scale, group_advantages, most_varied
 from urbex.rl.statistics import group_statistics
 from urbex.rollout.driver import RolloutReport, RolloutSettings, rollout
 from urbex.rollout.encoder import Encoder
+from urbex.rollout.split import rollout_shardings, rollout_weights
 from urbex.rollout.trajectory import Job, Trajectory
 
 SCALES = typing.get_args(Scale)
@@ -79,6 +80,7 @@ class Stepper:
     mesh: Mesh,
     questions: int,
     group: int,
+    trained: int = 0,
     reference: Params | None = None,
   ):
     """Fixes everything but the state.
@@ -94,15 +96,15 @@ class Stepper:
       mesh: of the training state.
       questions: Q, a step.
       group: G, rollouts a question.
+      trained: of them, the most varied, are trained on; 0 is all.
       reference: weights of the KL penalty, where there is one.
     """
     self.encoder = Encoder(policy.tokenizer, policy.preprocessor)
     self._policy, self._world, self._pool = policy, world, pool
     self._queries, self._updater, self._reference = queries, updater, reference
     self._rollouts, self._advantages = rollouts, advantages
-    self._questions, self._group = questions, group
-    self._sync = jax.jit(lambda p: p, out_shardings=meshes.replicated(mesh))
-    self._split = mesh.size > 1
+    self._questions, self._group, self._trained = questions, group, trained or group
+    self._sync = _weight_sync(policy.params, mesh, rollouts.weights)
 
   def jobs(self, step: int) -> list[Job]:
     """Returns the step's Q × G rollouts, question by question."""
@@ -115,15 +117,15 @@ class Stepper:
     ]
 
   def rollout_params(self, params: Params) -> Params:
-    """Returns the weights as the rollout wants them: whole on every device.
+    """Returns the weights as the rollout wants them (`urbex.rollout.split`).
 
     Raises:
       RuntimeError: the copy's checksum is not the original's.
     """
-    if not self._split:
+    if self._sync is None:
       return params
     copy = self._sync(params)
-    if int(checksum(copy)) != int(checksum(params)):
+    if int(checksum(copy)) != int(checksum(params, self._rollouts.weights)):
       raise RuntimeError("weight sync: the rollout's copy differs from the trainer's")
     return copy
 
@@ -143,8 +145,8 @@ class Stepper:
       report=report,
     )
     rolled_s = time.perf_counter()
-    advantages, stats = self._compare(trajectories)
-    parts = self._updater.parts(trajectories, advantages)
+    chosen, advantages, stats = self._compare(trajectories)
+    parts = self._updater.parts([trajectories[i] for i in chosen], advantages)
     reference = None
     if self._reference is not None:
       reference = self._updater.score(self._reference, parts)
@@ -170,20 +172,31 @@ class Stepper:
 
   def _compare(
     self, trajectories: Sequence[Trajectory]
-  ) -> tuple[np.ndarray, dict[str, float]]:
-    """Returns advantages [B], NaN for faults, and the groups' statistics."""
+  ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
+    """Returns which rollouts to train on, their advantages, and statistics of all.
+
+    An advantage is NaN for a fault.
+    """
     facts = [t.facts for t in trajectories]
     world, shape = self._world, (self._questions, self._group)
     parts = score_facts(facts, world.scenes, world.env, world.reward)
     valid_QG = np.array([t.valid for t in trajectories]).reshape(shape)
-    how = dataclasses.asdict(self._advantages)
-    advantage_QG = group_advantages(parts.total_B.reshape(shape), valid_QG, **how)
-    stats = jax.device_get(group_statistics(parts, advantage_QG, valid_QG))
+    reward_QG = parts.total_B.reshape(shape)
+    chosen_QM = most_varied(reward_QG, valid_QG, self._trained)
+    valid_QM = np.take_along_axis(valid_QG, chosen_QM, axis=1)
+    advantage_QM = group_advantages(
+      np.take_along_axis(reward_QG, chosen_QM, axis=1),
+      valid_QM,
+      **dataclasses.asdict(self._advantages),
+    )
+    stats = jax.device_get(group_statistics(parts, advantage_QM, valid_QG))
     named = {name.removesuffix("/mean"): float(v) for name, v in stats.items()}
     named["valid_fraction"] = named.pop("valid")
     # The reward's part for calls is money; `calls` is how many.
     named["reward_calls"] = named.pop("calls")
-    return np.where(valid_QG, advantage_QG, np.nan).reshape(-1), named
+    chosen_QM = chosen_QM + np.arange(self._questions)[:, None] * self._group
+    advantage_QM = np.where(valid_QM, advantage_QM, np.nan)
+    return chosen_QM.reshape(-1), advantage_QM.reshape(-1), named
 
   def _rows(self, trajectories: Sequence[Trajectory]) -> list[dict]:
     world = self._world
@@ -192,6 +205,14 @@ class Stepper:
       for t in trajectories
     ]
     return rows(episodes, world.scenes, world.env, world.reward)
+
+
+def _weight_sync(params: Params, mesh: Mesh, dtype: str) -> Callable | None:
+  """Returns the program that copies weights to the rollout; None if it reads them."""
+  if mesh.size == 1 and dtype == "float32":
+    return None
+  places = rollout_shardings(params, mesh, dtype)
+  return jax.jit(partial(rollout_weights, dtype=dtype), out_shardings=places)
 
 
 def episode_statistics(played: Sequence[dict]) -> dict[str, float]:

@@ -22,12 +22,14 @@ from urbex.loops import mesh as meshes
 from urbex.loops.parts import Part, make_parts, place
 from urbex.loops.state import TrainState, apply_gradients
 from urbex.model.config import ModelConfig
-from urbex.model.qwen3_vl import logits
+from urbex.model.qwen3_vl import head
 from urbex.rl import losses
 from urbex.rl.logprobs import PolicyLogprobs, policy_logprobs
 from urbex.rollout.batch import Batch
 from urbex.rollout.scoring import batch_hidden
 from urbex.rollout.trajectory import Trajectory
+
+COMPUTE = ("float32", "bfloat16")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,17 +42,22 @@ class UpdateSettings:
     correction_cap: cap of the truncated importance weights that correct the rollout's
       numbers towards the trainer's; 0 switches them off.
     remat: recompute activations in the backward pass (large models).
+    compute: dtype that the network runs in, "float32" or "bfloat16"; parameters,
+      their gradients' sum, moments and everything after the logits stay float32.
   """
 
   micro_batch: int = 32
   passes: int = 1
   correction_cap: float = 0.0
   remat: bool = False
+  compute: str = "float32"
 
   def __post_init__(self):
     for name in ("micro_batch", "passes"):
       if getattr(self, name) < 1:
         raise UserError(f"updates.{name}: want at least 1, found {getattr(self, name)}")
+    if self.compute not in COMPUTE:
+      raise UserError(f"updates.compute: want one of {COMPUTE}, found {self.compute!r}")
 
 
 class Sums(NamedTuple):
@@ -70,6 +77,7 @@ def policy_scores(
   size: int,
   temperature: float = 1.0,
   remat: bool = False,
+  shards: int = 1,
 ) -> PolicyLogprobs:
   """Runs the model over a batch and scores the tokens that the policy wrote."""
   return policy_logprobs(
@@ -77,8 +85,9 @@ def policy_scores(
     batch.ids_BT,
     batch.policy_BT,
     allowed_V,
-    lambda hidden_ND: logits(params, config, hidden_ND),
+    head(params, config),
     size=size,
+    shards=shards,
     temperature=temperature,
   )
 
@@ -113,6 +122,7 @@ class Updater:
     mesh: Mesh,
     state: TrainState,
     temperature: float = 1.0,
+    train_tower: bool = True,
   ):
     """Fixes everything but the state and the rollouts.
 
@@ -125,9 +135,11 @@ class Updater:
       mesh: where arrays live.
       state: for its shardings, which every update keeps.
       temperature: of the policy, as in the rollout.
+      train_tower: False keeps the vision tower out of the backward pass.
     """
     self._config, self._loss, self._settings = config, loss, settings
     self._mesh, self._temperature = mesh, temperature
+    self._train_tower = train_tower
     self._allowed_V = jax.device_put(allowed_V, meshes.replicated(mesh))
     whole = meshes.replicated(mesh)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
@@ -155,6 +167,26 @@ class Updater:
     jitted = (self._accumulate, self._apply, self._score, self._blank)
     return sum(function._cache_size() for function in jitted)
 
+  def lower(self, state: TrainState, part: Part) -> dict[str, jax.stages.Lowered]:
+    """Lowers the update's programs for shapes alone (ShapeDtypeStructs will do)."""
+    scalar = jax.ShapeDtypeStruct((), jnp.float32)
+    flag = jax.ShapeDtypeStruct((), bool)
+    grads, sums = jax.eval_shape(self._blank, state.params)
+    grads = jax.tree.map(
+      lambda leaf, like: jax.ShapeDtypeStruct(
+        leaf.shape, leaf.dtype, sharding=like.sharding
+      ),
+      grads,
+      state.params,
+    )
+    old_BT = part.batch.behaviour_logp_BT
+    return {
+      "update": self._accumulate.lower(
+        state.params, grads, sums, part, self._allowed_V, old_BT, old_BT, flag, scalar
+      ),
+      "apply": self._apply.lower(state, grads, flag),
+    }
+
   def parts(
     self, trajectories: Sequence[Trajectory], advantages: np.ndarray
   ) -> list[Part]:
@@ -170,7 +202,7 @@ class Updater:
 
   def score(self, params: Params, parts: Sequence[Part]) -> list[jax.Array]:
     """Returns log-probabilities [B, T] of each part under `params` (a reference)."""
-    return [self._score(params, part) for part in parts]
+    return [self._score(params, part, self._allowed_V) for part in parts]
 
   def __call__(
     self,
@@ -203,28 +235,43 @@ class Updater:
       fresh = []
       for part, old_BT, reference_BT in zip(parts, old, reference):
         grads, sums, logp_BT = self._accumulate(
-          state.params, grads, sums, part, old_BT, reference_BT, first, denominator
-        )
+          state.params, grads, sums, part, self._allowed_V,
+          old_BT, reference_BT, first, denominator,
+        )  # fmt: skip
         fresh.append(logp_BT)
       state, norms = self._apply(state, grads, last)
       if first:
         old, gaps = fresh, _gap_statistics(sums)
     return state, {**_statistics(sums), **gaps, **_floats(norms)}
 
-  def _scores(self, params: Params, part: Part, remat: bool) -> PolicyLogprobs:
+  @property
+  def _context(self):
+    # For `partition.gathered`: parameters are divided, and whole where used.
+    return jax.sharding.use_abstract_mesh(self._mesh.abstract_mesh)
+
+  def _scores(self, params: Params, part: Part, allowed_V, remat) -> PolicyLogprobs:
+    # Cast before use, so that what travels between devices is the small copy.
+    params = jax.tree.map(lambda leaf: leaf.astype(self._settings.compute), params)
     return policy_scores(
-      params, self._config, part.batch, self._allowed_V, part.size,
-      self._temperature, remat,
+      params, self._config, part.batch, allowed_V, part.size,
+      self._temperature, remat, meshes.data_size(self._mesh),
     )  # fmt: skip
 
-  def _trace_score(self, params: Params, part: Part) -> jax.Array:
-    return self._scores(params, part, remat=False).logp_BT
+  def _trace_score(self, params: Params, part: Part, allowed_V) -> jax.Array:
+    with self._context:
+      return self._scores(params, part, allowed_V, remat=False).logp_BT
 
-  def _trace_accumulate(
-    self, params, grads, sums, part, old_BT, reference_BT, first, denominator
+  def _trace_accumulate(self, params, grads, sums, part, allowed_V, *rest):
+    with self._context:
+      return self._trace_gradient(params, grads, sums, part, allowed_V, *rest)
+
+  def _trace_gradient(
+    self, params, grads, sums, part, allowed_V, old_BT, reference_BT, first, denominator
   ):
     def objective(params):
-      scores = self._scores(params, part, self._settings.remat)
+      if not self._train_tower:
+        params = {**params, "visual": jax.lax.stop_gradient(params["visual"])}
+      scores = self._scores(params, part, allowed_V, self._settings.remat)
       return self._objective(scores, part, old_BT, reference_BT, first, denominator)
 
     value_of = jax.value_and_grad(objective, has_aux=True)

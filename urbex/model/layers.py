@@ -1,12 +1,14 @@
 """The building blocks that both towers share: norm, initialisers, rotation, stacks."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+
+from urbex.model.partition import gathered
 
 # Modules give shapes; first values are drawn in urbex.model.initial.
 _zeros = nnx.initializers.zeros_init()
@@ -62,6 +64,22 @@ def stack(build: Callable[[nnx.Rngs], nnx.Module], count: int, rngs: nnx.Rngs) -
   return nnx.split_rngs(splits=count)(nnx.vmap(build, in_axes=0, out_axes=0))(rngs)
 
 
+def unstack(params: Any) -> Any:
+  """Returns a stack's parameters with every leaf a tuple of its layers' arrays.
+
+  A program that unrolls layers reads such parameters where they lie; of a stacked leaf
+  it would first copy every layer's part.
+  """
+  return jax.tree.map(tuple, params)
+
+
+def _each(state: Any) -> Iterator[Any]:
+  """Yields each layer's parameters, of a stack or of what `unstack` returned."""
+  leaves, tree = jax.tree.flatten(state, is_leaf=lambda node: isinstance(node, tuple))
+  for k in range(len(leaves[0])):
+    yield tree.unflatten([leaf[k] for leaf in leaves])
+
+
 def apply_stack(
   layers: nnx.Module,
   carry: Any,
@@ -87,15 +105,14 @@ def apply_stack(
 
   def step(carry, numbered):
     k, layer_state = numbered
-    return body(nnx.merge(graph, layer_state), carry, k)
+    return body(nnx.merge(graph, gathered(layer_state)), carry, k)
 
-  count = jax.tree.leaves(state)[0].shape[0]
   if scan:
+    count = jax.tree.leaves(state)[0].shape[0]
     step = jax.checkpoint(step, prevent_cse=False) if remat else step
     return jax.lax.scan(step, carry, (jnp.arange(count), state))
   outputs = []
-  for k in range(count):
-    layer_state = jax.tree.map(lambda leaf, k=k: leaf[k], state)
+  for k, layer_state in enumerate(_each(state)):
     run = functools.partial(lambda k, c, s: step(c, (k, s)), k)
     run = jax.checkpoint(run) if remat else run
     carry, output = run(carry, layer_state)

@@ -8,8 +8,12 @@ from flax import nnx
 from urbex.core.types import Params
 from urbex.model import layers
 from urbex.model.config import ModelConfig
+from urbex.model.partition import gathered
 from urbex.model.text import TextModel
 from urbex.model.vision import VisionTower
+
+# Branches of the tree whose leaves have a leading layer axis.
+STACKS = ("layers", "blocks", "deepstack_merger_list")
 
 
 class Qwen3VL(nnx.Module):
@@ -33,7 +37,8 @@ def _graph(config: ModelConfig):
 def bind(params: Params, config: ModelConfig) -> Qwen3VL:
   """Puts a plain tree into the module; happens while tracing, costs nothing run."""
   graph, _, rest = _graph(config)
-  return nnx.merge(graph, params, rest)
+  # A stack's layers are gathered one by one, where `layers.apply_stack` runs them.
+  return nnx.merge(graph, gathered(params, but=STACKS), rest)
 
 
 def shapes(config: ModelConfig) -> Params:

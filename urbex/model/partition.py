@@ -3,29 +3,38 @@
 One table by parameter path. Every large matrix has one dimension over each axis:
 "tensor" splits heads and mlp columns, "data" shards what is left (FSDP). Stacked
 leaves have a leading layer axis, which is never split.
+
+Training holds parameters divided over both axes and gathers them over "data" where
+they are used; a rollout holds them whole on every "data" device.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from urbex.core.errors import UserError
 from urbex.core.types import Params
 
+DATA, TENSOR = "data", "tensor"
+
 # First match wins; the spec is that of the trailing dimensions.
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
-  (r"embed_tokens/embedding$", ("tensor", "data")),
-  (r"lm_head/kernel$", ("data", "tensor")),
-  (r"(q|k|v|gate|up)_proj/kernel$", ("data", "tensor")),
-  (r"(o|down)_proj/kernel$", ("tensor", "data")),
-  (r"(qkv|linear_fc1)/kernel$", ("data", "tensor")),
-  (r"(attn/proj|linear_fc2)/kernel$", ("tensor", "data")),
-  (r"patch_embed/proj/kernel$", (None, "data")),
-  (r"pos_embed/embedding$", (None, "data")),
+  (r"embed_tokens/embedding$", (TENSOR, DATA)),
+  (r"lm_head/kernel$", (DATA, TENSOR)),
+  (r"(q|k|v|gate|up)_proj/kernel$", (DATA, TENSOR)),
+  (r"(o|down)_proj/kernel$", (TENSOR, DATA)),
+  (r"(qkv|linear_fc1)/kernel$", (DATA, TENSOR)),
+  (r"(attn/proj|linear_fc2)/kernel$", (TENSOR, DATA)),
+  (r"patch_embed/proj/kernel$", (None, DATA)),
+  (r"pos_embed/embedding$", (None, DATA)),
   (r"(scale|bias)$", (None,)),
 )
+
+# Kernels whose "tensor" dimension holds whole heads; those of kv heads are fewer.
+_HEADS, _KV_HEADS = re.compile(r"(q|o)_proj/kernel$"), re.compile(r"(k|v)_proj/kernel$")
 
 
 def spec(path: str, rank: int) -> PartitionSpec:
@@ -36,23 +45,81 @@ def spec(path: str, rank: int) -> PartitionSpec:
   raise KeyError(f"no partition rule for {path}")
 
 
-def shardings(params: Params, mesh: jax.sharding.Mesh) -> Any:
+def shardings(params: Params, mesh: Mesh, data: bool = True) -> Any:
   """Returns the tree of shardings of a parameter tree (arrays or shapes).
+
+  Where "tensor" has more devices than there are kv heads, the kernels of keys and
+  values are held whole along it: every device has the head that its queries read.
+
+  Args:
+    params: the parameter tree, or some of its branches.
+    mesh: has the axes "data" and "tensor".
+    data: divide over "data" too (training), or hold whole along it (rollout).
 
   Raises:
     UserError: a dimension does not divide over its axis; names both numbers.
   """
+  head_dim = _head_dim(params)
 
   def one(path, leaf):
     name = jax.tree_util.keystr(path, simple=True, separator="/")
-    wanted = spec(name, len(leaf.shape))
-    for size, axis in zip(leaf.shape, wanted):
+    # A layer's own array, of `layers.unstack`, is named by its number too.
+    name = re.sub(r"/\d+$", "", name)
+    wanted = list(spec(name, len(leaf.shape)))
+    for place, (size, axis) in enumerate(zip(leaf.shape, wanted)):
       ways = 1 if axis is None else mesh.shape[axis]
-      if size % ways:
+      if axis == DATA and not data:
+        wanted[place], ways = None, 1
+      heads = size // head_dim if head_dim and axis == TENSOR else 0
+      if heads and _KV_HEADS.search(name) and ways > heads and ways % heads == 0:
+        wanted[place] = None
+      elif heads and (_HEADS.search(name) or _KV_HEADS.search(name)) and heads % ways:
+        raise UserError(
+          f"parameter {name} {tuple(leaf.shape)}: {heads} heads do not divide over "
+          f"{ways} devices of mesh axis {axis!r}; choose another mesh"
+        )
+      elif size % ways:
         raise UserError(
           f"parameter {name} {tuple(leaf.shape)}: {size} does not divide over "
           f"{ways} devices of mesh axis {axis!r}; choose another mesh"
         )
-    return NamedSharding(mesh, wanted)
+    return NamedSharding(mesh, PartitionSpec(*wanted))
+
+  return jax.tree_util.tree_map_with_path(one, params)
+
+
+def _head_dim(params: Params) -> int:
+  """Returns the text model's head size, from the norm of its queries; 0 without."""
+  found = [
+    leaf.shape[-1]
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+    if "q_norm" in jax.tree_util.keystr(path)
+  ]
+  return found[0] if found else 0
+
+
+def gathered(params: Any, but: Collection[str] = ()) -> Any:
+  """Returns parameters whole along "data", where the context has such a mesh.
+
+  Left to itself the partitioner sums activations of the whole batch over devices
+  rather than gather a layer's parameters: 30 times the traffic and the memory at 4B.
+  A caller that divides parameters traces under `jax.sharding.use_abstract_mesh`;
+  otherwise, and inside a shard_map, nothing is asked for. Branches named in `but` are
+  left as they are.
+  """
+  mesh = jax.sharding.get_abstract_mesh()
+  kinds = dict(zip(mesh.axis_names, mesh.axis_types))
+  if kinds.get(DATA) != AxisType.Auto or mesh.shape[DATA] == 1:
+    return params
+
+  def one(path, leaf):
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    if not set(but).isdisjoint(name.split("/")):
+      return leaf
+    wanted = spec(name.removesuffix("/value"), leaf.ndim)
+    whole = [None if axis == DATA else axis for axis in wanted]
+    if _KV_HEADS.search(name):
+      whole = [None if axis == TENSOR else axis for axis in whole]
+    return jax.lax.with_sharding_constraint(leaf, PartitionSpec(*whole))
 
   return jax.tree_util.tree_map_with_path(one, params)

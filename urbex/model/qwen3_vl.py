@@ -4,6 +4,7 @@ The tree's paths are the module's attributes, which carry the names of the publi
 checkpoint; layers of one kind are stacked on a leading axis.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import chex
@@ -15,6 +16,7 @@ from urbex.model.cache import Cache, init_cache
 from urbex.model.config import ModelConfig
 from urbex.model.initial import init_params
 from urbex.model.module import Qwen3VL, bind
+from urbex.model.partition import gathered
 from urbex.model.text import Probe
 from urbex.model.vision import ImageFeatures
 from urbex.model.vision_layout import VisionLayout
@@ -29,6 +31,7 @@ __all__ = [
   "forward",
   "forward_probed",
   "gather_rows",
+  "head",
   "init_cache",
   "init_params",
   "logits",
@@ -214,11 +217,15 @@ def logits(params: Params, config: ModelConfig, hidden: jax.Array) -> jax.Array:
 
   Gather the positions that matter first: one 8192-token row of the 4B model is 5 GB.
   """
-  if config.tied:
-    kernel_VD = params["language_model"]["embed_tokens"]["embedding"]
-    return jnp.einsum(
-      "...D,VD->...V", hidden, kernel_VD, preferred_element_type=jnp.float32
-    )
-  return jnp.matmul(
-    hidden, params["lm_head"]["kernel"], preferred_element_type=jnp.float32
+  return head(params, config)(hidden)
+
+
+def head(params: Params, config: ModelConfig) -> Callable[[jax.Array], jax.Array]:
+  """Returns `logits` of these parameters; a loop over chunks makes it once, outside."""
+  branch = params["language_model"] if config.tied else params
+  name = "embed_tokens" if config.tied else "lm_head"
+  (kernel,) = jax.tree.leaves(gathered({name: branch[name]}))
+  formula = "...D,VD->...V" if config.tied else "...D,DV->...V"
+  return lambda hidden: jnp.einsum(
+    formula, hidden, kernel, preferred_element_type=jnp.float32
   )

@@ -71,6 +71,11 @@ class Tokenizer:
     """
     return self._backend.decode(list(ids), skip_special_tokens=False)
 
+  def pieces(self) -> list[str]:
+    """Returns the text of every token but the added ones, by id."""
+    added = self._backend.get_added_tokens_decoder()
+    return [self.decode([i]) for i in range(self.vocab_size) if i not in added]
+
   def policy_mask(self, rows: int) -> np.ndarray:
     """Returns bool [rows]: the ids that the model may write.
 

@@ -18,6 +18,8 @@ COLUMNS = (
   ("Hit@1", "hit@1", 3),
   ("Hit@3", "hit@3", 3),
   ("answered", "answered", 3),
+  ("valid", "valid_actions", 3),
+  ("in last zoom", "contains_target", 3),
 )
 CALLS = (
   ("landmark", "calls_landmark_query"),

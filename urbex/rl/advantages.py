@@ -80,3 +80,42 @@ def group_advantages(
   else:
     raise ValueError(f"scale is std, none, batch or rloo, not {scale!r}")
   return jnp.where(valid_QG & informative_Q1, result_QG, 0.0)
+
+
+@functools.partial(jax.jit, static_argnames="keep")
+def most_varied(reward_QG: jax.Array, valid_QG: jax.Array, keep: int) -> jax.Array:
+  """Picks from each question the rollouts whose rewards vary most (PODS).
+
+  Of all subsets of M, one with the k least and the M − k greatest rewards has the
+  largest variance for some k (arXiv:2504.13818, theorem 1): those k are tried. Writing
+  a rollout is cheaper than training on it, so a wide group of which a part is trained
+  on says more for its price.
+
+  Args:
+    reward_QG: float32, G rollouts of Q questions.
+    valid_QG: bool; an invalid rollout is picked only where valid ones run out.
+    keep: M, at least 1 and at most G.
+
+  Returns:
+    int32 [Q, M], ascending indices of rollouts.
+  """
+  chex.assert_rank(reward_QG, 2)
+  chex.assert_equal_shape((reward_QG, valid_QG))
+  group = reward_QG.shape[1]
+  if not 1 <= keep <= group:
+    raise ValueError(f"keep: want 1 to {group} of a group, found {keep}")
+
+  def pick(reward_G, valid_G):
+    # Valid rollouts by reward, then the others.
+    order_G = jnp.lexsort((jnp.where(valid_G, reward_G, 0.0), ~valid_G))
+    n_valid = jnp.sum(valid_G)
+    mean = jnp.sum(jnp.where(valid_G, reward_G, 0.0)) / jnp.maximum(n_valid, 1)
+    sorted_G = jnp.where(valid_G, reward_G - mean, 0.0)[order_G]
+    # Row k: places of the k least, and of the M − k greatest of the valid ones.
+    place_1M, low_K1 = jnp.arange(keep)[None], jnp.arange(keep + 1)[:, None]
+    skipped = jnp.maximum(n_valid - keep, 0)
+    place_KM = place_1M + jnp.where(place_1M < low_K1, 0, skipped)
+    best = jnp.argmax(jnp.var(sorted_G[place_KM], axis=1))
+    return jnp.sort(order_G[place_KM[best]])
+
+  return jax.vmap(pick)(reward_QG.astype(jnp.float32), valid_QG.astype(bool))

@@ -62,6 +62,7 @@ def policy_logprobs(
   logits_of: Callable[[jax.Array], jax.Array],
   *,
   size: int,
+  shards: int = 1,
   chunk: int = 1024,
   temperature: float = 1.0,
 ) -> PolicyLogprobs:
@@ -69,7 +70,8 @@ def policy_logprobs(
 
   The token at (b, t) is predicted by the hidden state at (b, t − 1). Only policy
   positions meet the head, `chunk` at a time and rematerialised, so the largest
-  array is [chunk, V] whatever the batch.
+  array is [chunk, V] whatever the batch; where rows are divided over devices, each
+  gathers and scores its own.
 
   Args:
     hidden_BTD: the model's final hidden states.
@@ -77,7 +79,9 @@ def policy_logprobs(
     policy_BT: bool, tokens that the policy wrote; column 0 is never one.
     allowed_V: bool, ids that may be sampled.
     logits_of: hidden [n, D] → logits [n, V].
-    size: static bound on the number of policy tokens (`Batch.n_policy`).
+    size: static bound on the number of policy tokens in each shard
+      (`BatchShape.policy`).
+    shards: equal runs of rows that are gathered apart; must divide B.
     chunk: positions scored at once.
     temperature: of the policy; > 0.
 
@@ -87,6 +91,24 @@ def policy_logprobs(
   """
   chex.assert_equal_shape((ids_BT, policy_BT))
   chex.assert_shape(hidden_BTD, (*ids_BT.shape, None))
+
+  def score(hidden_BTD, ids_BT, policy_BT):
+    return _score_rows(
+      hidden_BTD, ids_BT, policy_BT, allowed_V, logits_of, size, chunk, temperature
+    )
+
+  if shards == 1:
+    return score(hidden_BTD, ids_BT, policy_BT)
+  rows = (hidden_BTD, jnp.asarray(ids_BT), jnp.asarray(policy_BT))
+  split = [x.reshape(shards, -1, *x.shape[1:]) for x in rows]
+  scores = jax.vmap(score)(*split)
+  return jax.tree.map(lambda x: x.reshape(ids_BT.shape), scores)
+
+
+def _score_rows(
+  hidden_BTD, ids_BT, policy_BT, allowed_V, logits_of, size, chunk, temperature
+) -> PolicyLogprobs:
+  """Does the work of `policy_logprobs` for one shard."""
   n_columns = ids_BT.shape[1]
   chunk = min(chunk, size)
   size = -(-size // chunk) * chunk

@@ -43,7 +43,7 @@ def gap(logp_BT: jax.Array, other_BT: jax.Array, mask_BT: jax.Array) -> Gap:
 
 @jax.jit
 def group_statistics(
-  parts: Rewards, advantage_QG: jax.Array, valid_QG: jax.Array
+  parts: Rewards, advantage_QM: jax.Array, valid_QG: jax.Array
 ) -> dict[str, jax.Array]:
   """Summarises a step's groups, question by question.
 
@@ -53,14 +53,13 @@ def group_statistics(
 
   Args:
     parts: reward components of B = Q·G rollouts, question-major.
-    advantage_QG: float32.
+    advantage_QM: float32, of those trained on.
     valid_QG: bool.
 
   Returns:
     Scalars by metric name: means and deviations over valid rollouts, fractions over
     questions with two valid rollouts. 0 where nothing is valid.
   """
-  chex.assert_equal_shape((advantage_QG, valid_QG))
   valid_QG = valid_QG.astype(bool)
 
   def grouped(value_B):
@@ -83,7 +82,7 @@ def group_statistics(
   result = {
     "valid": jnp.mean(valid_QG.astype(jnp.float32)),
     "groups/zero_variance": masked_mean(flat_Q, comparable_Q),
-    "advantage/largest": jnp.max(jnp.abs(advantage_QG)),
+    "advantage/largest": jnp.max(jnp.abs(advantage_QM)),
   }
   names = {
     "reward": "total_B",

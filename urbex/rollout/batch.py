@@ -58,8 +58,9 @@ class BatchShape:
 
   Attributes:
     rows, tokens, images: B, T and I.
-    policy: at least the number of policy tokens in the batch.
+    policy: at least the number of policy tokens in each of the `shards`.
     groups: (U, P) of each image group, smallest P first.
+    shards: equal runs of rows, e.g. one a device.
   """
 
   rows: int
@@ -67,6 +68,7 @@ class BatchShape:
   images: int
   policy: int
   groups: tuple[tuple[int, int], ...]
+  shards: int = 1
 
 
 def bucket(count: int, least: int, per_octave: int) -> int:
@@ -95,16 +97,20 @@ def batch_shape(
     trajectories: of one batch; or of all micro-batches of a step, cut as
       `itertools.batched(trajectories, rows)` would, for one shape that fits each.
     rows: B; all the trajectories by default.
-    multiple: of B and every U, e.g. the number of devices they are split over.
+    multiple: of B and every U, e.g. the number of devices they are split over; also
+      the shards that policy tokens are counted in.
   """
   rows = rows or len(trajectories)
+  share = -(-rows // multiple)
   tokens = images = policy = 1
   unique: dict[int, int] = {}
   for start in range(0, len(trajectories), rows):
     part = trajectories[start : start + rows]
     tokens = max(tokens, *(t.n_tokens for t in part))
     images = max(images, *(len(t.images) for t in part))
-    policy = max(policy, sum(int(t.policy_T.sum()) for t in part))
+    for first in range(0, len(part), share):
+      few = part[first : first + share]
+      policy = max(policy, sum(int(t.policy_T.sum()) for t in few))
     counts: dict[int, int] = {}
     for image in {i.key: i for t in part for i in t.images}.values():
       size = patch_bucket(image)
@@ -121,6 +127,7 @@ def batch_shape(
     images=bucket(images, 1, 1),
     policy=bucket(policy, 128, 4),
     groups=tuple((split(bucket(unique[size], 8, 2)), size) for size in sorted(unique)),
+    shards=multiple,
   )
 
 
@@ -178,7 +185,7 @@ def collate(
     ValueError: the trajectories do not fit the shape.
   """
   shape = shape or batch_shape(trajectories)
-  need = batch_shape(trajectories)
+  need = batch_shape(trajectories, shape.rows, shape.shards)
   if (
     len(trajectories) > shape.rows
     or need.tokens > shape.tokens

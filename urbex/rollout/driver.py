@@ -31,6 +31,8 @@ class RolloutSettings:
     max_images: of an episode.
     temperature: of the policy, > 0.
     greedy: take the likeliest token.
+    weights: dtype of the copy that a training step's rollouts read, "float32" or
+      "bfloat16".
   """
 
   slots: int = 96
@@ -39,11 +41,16 @@ class RolloutSettings:
   max_images: int = 9
   temperature: float = 1.0
   greedy: bool = False
+  weights: str = "float32"
 
   def __post_init__(self):
     for name in ("slots", "max_tokens", "max_turn_tokens", "max_images"):
       if getattr(self, name) < 1:
         raise UserError(f"rollout.{name}: want at least 1, found {getattr(self, name)}")
+    if self.weights not in ("float32", "bfloat16"):
+      raise UserError(
+        f"rollout.weights: want one of ('float32', 'bfloat16'), found {self.weights!r}"
+      )
     if not 0 < self.temperature < math.inf:
       raise UserError(
         f"rollout.temperature: want more than 0, found {self.temperature:g} "

@@ -16,8 +16,9 @@ import numpy as np
 from urbex.core.types import Params
 from urbex.model import cache as kv
 from urbex.model.config import ModelConfig
+from urbex.model.partition import DATA
 from urbex.model.qwen3_vl import Tokens
-from urbex.rollout import programs, sampling
+from urbex.rollout import programs, sampling, split
 from urbex.rollout.batch import bucket, image_index
 from urbex.rollout.features import FeaturePool
 from urbex.rollout.trajectory import Job, TrajectoryBuilder
@@ -48,13 +49,21 @@ class Sampling:
 class Engine:
   """B slots of one set of weights.
 
+  Where the weights lie on several devices (`urbex.rollout.split`), each holds an equal
+  run of slots and the prompts of those.
+
   Attributes:
+    rows: B, a multiple of the devices.
     programs: name and shape of every program that was run.
     pool: image features.
   """
 
   def __init__(self, params: Params, config: ModelConfig, rows: int, how: Sampling):
-    self.params, self.config, self.rows, self.how = params, config, rows, how
+    self.params, self.config, self.how = params, config, how
+    self._mesh = split.mesh_of(params)
+    self._programs = split.programs_on(self._mesh)
+    self._devices = 1 if self._mesh is None else self._mesh.shape[DATA]
+    self.rows = rows = -(-rows // self._devices) * self._devices
     self.pool = FeaturePool(params, config, 2 * rows)
     self.programs: set[tuple] = set()
     self._allowed_V = jnp.asarray(how.allowed_V)
@@ -67,26 +76,31 @@ class Engine:
     if not rows:
       return
     parents: dict[tuple, int] = {}
-    distinct: list[TrajectoryBuilder] = []
+    distinct: list[list[TrajectoryBuilder]] = [[] for _ in range(self._devices)]
     parent_B = np.full(self.rows, -1, np.int32)
     for slot, (builder, job) in rows.items():
+      mine = distinct[slot * self._devices // self.rows]
       key = (
+        slot * self._devices // self.rows,
         builder.ids_T[: builder.length].tobytes(),
         *(image.key for image in builder.images),
       )
       if key not in parents:
-        parents[key] = len(distinct)
-        distinct.append(builder)
+        parents[key] = len(mine)
+        mine.append(builder)
       parent_B[slot] = parents[key]
       self._path_4B[:, slot] = (job.seed, job.step, job.question, job.rollout)
       self._read_B[slot] = builder.length
-    chunk = self._chunk(
-      [(builder, 0) for builder in distinct], bucket(len(distinct), 4, 1), 64
-    )
-    self._fit(max(builder.length for builder in distinct))
-    prompts = programs.prefill(self.params, self.config, chunk, self.pool.features)
+    count = bucket(max(map(len, distinct)), 4 if self._devices == 1 else 1, 1)
+    parts: list[tuple[TrajectoryBuilder, int] | None] = []
+    for mine in distinct:
+      parts += [(builder, 0) for builder in mine] + [None] * (count - len(mine))
+    chunk = self._chunk(parts, len(parts), 64)
+    self._fit(max(builder.length for mine in distinct for builder in mine))
+    features = self.pool.features
+    prompts = self._programs.prefill(self.params, self.config, chunk, features)
     self._ran("prefill", chunk)
-    placed = programs.place(self._slots, prompts, parent_B)
+    placed = self._programs.place(self._slots, prompts, parent_B)
     self._slots = jax.block_until_ready(placed)
     self._ran("place", chunk)
 
@@ -102,7 +116,7 @@ class Engine:
       room_B[slot] = min(builder.room, self.how.max_turn_tokens)
       cursor_B[slot] = builder.cursor
     self._fit(int(np.max(np.where(room_B > 0, self._read_B + room_B, 0))))
-    turn, self._slots = programs.decode(
+    turn, self._slots = self._programs.decode(
       self.params,
       self.config,
       self._slots,
@@ -137,7 +151,9 @@ class Engine:
     chunk = self._chunk(parts, self.rows, 32)
     self._fit(max(builder.length for builder in rows.values()))
     features = self.pool.features if np.any(chunk.slot_BI >= 0) else None
-    grown = programs.append(self.params, self.config, self._slots, chunk, features)
+    grown = self._programs.append(
+      self.params, self.config, self._slots, chunk, features
+    )
     # The host has nothing else to do, and a report should blame the right part.
     self._slots = jax.block_until_ready(grown)
     self._ran("append", chunk)
@@ -182,7 +198,7 @@ class Engine:
     capacity = bucket(tokens, 256, 2)
     if self._slots is None:
       dtype = self.params["language_model"]["embed_tokens"]["embedding"].dtype
-      self._slots = programs.empty(self.config, self.rows, capacity, dtype)
+      self._slots = self._programs.empty(self.config, self.rows, capacity, dtype)
     elif capacity > self._slots.cache.capacity:
       cache = _resize(self._slots.cache, capacity)
       self._slots = self._slots._replace(cache=cache)

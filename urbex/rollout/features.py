@@ -2,19 +2,22 @@
 
 import collections
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from urbex.core.types import Params
 from urbex.model import qwen3_vl
 from urbex.model.config import ModelConfig
+from urbex.model.partition import DATA
 from urbex.model.qwen3_vl import ImageFeatures
 from urbex.rollout.batch import ImageGroup, bucket, image_groups, patch_bucket
 from urbex.rollout.encoder import Image
 from urbex.rollout.scoring import pad_tokens
+from urbex.rollout.split import mesh_of
 
 
 @functools.partial(jax.jit, static_argnames="config", donate_argnames="pool")
@@ -35,6 +38,23 @@ def _encode_into(
   return jax.tree.map(put, pool, new)
 
 
+@functools.cache
+def _encoder_on(mesh: Mesh | None) -> Callable[..., ImageFeatures]:
+  """Returns `_encode_into` with images divided over a mesh and the pool whole on it."""
+  if mesh is None:
+    return _encode_into
+  whole, rows = (NamedSharding(mesh, PartitionSpec(*d)) for d in ((), (DATA,)))
+
+  @functools.partial(
+    jax.jit, static_argnames="config", donate_argnames="pool", out_shardings=whole
+  )
+  def encode(params, config, pool, group, place_U):
+    group = jax.lax.with_sharding_constraint(group, rows)
+    return _encode_into(params, config, pool, group, place_U)
+
+  return encode
+
+
 class FeaturePool:
   """Holds the features of the images seen last; a group's equal zooms share one.
 
@@ -45,6 +65,7 @@ class FeaturePool:
 
   def __init__(self, params: Params, config: ModelConfig, capacity: int):
     self._params, self._config = params, config
+    self._encode_into = _encoder_on(mesh_of(params))
     self._capacity = bucket(capacity, 8, 1)
     self._place: collections.OrderedDict[bytes, int] = collections.OrderedDict()
     self._pool: ImageFeatures | None = None
@@ -100,11 +121,15 @@ class FeaturePool:
   def _encode(self, images: list[Image], size: int) -> None:
     taken = set(self._place.values())
     free = [place for place in range(self._capacity) if place not in taken]
-    count = bucket(len(images), 8, 2)
+    mesh = mesh_of(self._params)
+    ways = 1 if mesh is None else mesh.shape[DATA]
+    count = -(-bucket(len(images), 8, 2) // ways) * ways
     (group,), order = image_groups(images, ((count, size),), self._config)
     place_U = np.full(count, self._capacity, np.int32)
     for image in images:
       place_U[order[image.key]] = self._place[image.key] = free.pop(0)
-    self._pool = _encode_into(self._params, self._config, self._pool, group, place_U)
+    self._pool = self._encode_into(
+      self._params, self._config, self._pool, group, place_U
+    )
     self.encoded += len(images)
     self.shapes.add(("encode", count, size, self._capacity, self.tokens))

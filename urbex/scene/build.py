@@ -1,9 +1,8 @@
-"""Builds a scene store from records."""
+"""Builds scene stores: from records in memory, or from files of any size."""
 
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,40 +11,61 @@ import numpy as np
 from urbex.core.errors import UserError
 from urbex.core.files import new_directory, write_jsonl
 from urbex.core.seeds import seed32
-from urbex.data.records import LABELS, PointCloud, SceneRecords
-from urbex.scene import bev, layout, tiles
+from urbex.data.records import (
+  CloudSource,
+  Instance,
+  Landmark,
+  Query,
+  SceneRecords,
+)
+from urbex.scene import bev, layout, palette
 from urbex.scene.layout import FORMAT_VERSION, Meta
+from urbex.scene.points import Facts, Stored, StoreSettings, make_store, open_points
+from urbex.scene.spool import Spool
+from urbex.scene.workplace import workplace
 
 CHUNK = 1_000_000
-FINEST_Z_STEP_M = 0.001
 RECIPE_VERSION = 1  # raise it when the same input should give other bytes
+# Shares of the work: reading, tiling, and the raster pyramid.
+READ, TILE = 0.4, 0.15
 
-# One colour a label for clouds that have none, in the order of `records.LABELS`.
-PALETTE_L3 = np.array(
-  [
-    (168, 154, 130), (84, 130, 72), (176, 96, 80), (140, 120, 110), (150, 150, 160),
-    (110, 112, 120), (100, 84, 72), (128, 128, 132), (204, 178, 92), (80, 110, 190),
-    (186, 182, 174), (190, 120, 180), (74, 124, 160),
-  ],
-  np.uint8,
-)  # fmt: skip
+Progress = Callable[[float], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class StoreSettings:
-  """How a store is made.
+class Tables:
+  """What a scene knows beside its points."""
 
-  Attributes:
-    tile_m: side of a point tile.
-    gsd_m: metres a pixel of the finest raster; None derives it from the spacing.
-    seed: of the order of points inside a tile.
-    label_names: what the cloud's labels mean.
-  """
+  instances: Sequence[Instance] = ()
+  landmarks: Sequence[Landmark] = ()
+  queries: Sequence[Query] = ()
 
-  tile_m: float = 16.0
-  gsd_m: float | None = None
-  seed: int = 0
-  label_names: tuple[str, ...] = LABELS
+
+class _Held:
+  """The cloud of a scene in memory, read as a spool is."""
+
+  def __init__(self, records: SceneRecords):
+    self._cloud = records.cloud
+    self.size = self.rows = len(records.cloud.xyz_N3)
+
+  @property
+  def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+    xyz_N3 = self._cloud.xyz_N3
+    return xyz_N3.min(axis=0).astype(float), xyz_N3.max(axis=0).astype(float)
+
+  def _parts(self) -> Iterator[slice]:
+    for start in range(0, self.size, CHUNK):
+      yield slice(start, min(start + CHUNK, self.size))
+
+  def positions(self) -> Iterator[np.ndarray]:
+    return (self._cloud.xyz_N3[part] for part in self._parts())
+
+  def chunks(self) -> Iterator[Stored]:
+    cloud = self._cloud
+    for part in self._parts():
+      rgb_N3 = None if cloud.rgb_N3 is None else cloud.rgb_N3[part]
+      row_N = np.arange(part.start, part.stop)
+      yield Stored(cloud.xyz_N3[part], rgb_N3, cloud.label_N[part], row_N)
 
 
 def _rows(records: Sequence) -> list[dict]:
@@ -66,6 +86,8 @@ def source_hash(records: SceneRecords, settings: StoreSettings) -> str:
     "settings": dataclasses.asdict(settings),
     **tables,
   }
+  if cloud.rgb_N3 is None:
+    head["palette"] = palette.PALETTE_VERSION
   digest.update(json.dumps(head, sort_keys=True).encode())
   for array in (cloud.xyz_N3, cloud.rgb_N3, cloud.label_N):
     if array is not None:
@@ -89,98 +111,27 @@ def _check(records: SceneRecords, settings: StoreSettings) -> None:
     raise UserError(
       f"{name}: label {highest} has no name; {len(settings.label_names)} are named"
     )
+  _check_settings(name, settings)
+  _check_tables(name, records)
+
+
+def _check_settings(name: str, settings: StoreSettings) -> None:
   if settings.gsd_m is not None and not settings.gsd_m > 0:
     raise UserError(f"{name}: gsd_m is {settings.gsd_m}; want metres above 0")
-  known = {instance.id for instance in records.instances}
-  if len(known) < len(records.instances):
+  if not settings.tile_m > 0:
+    raise UserError(f"{name}: tile_m is {settings.tile_m}; want metres above 0")
+
+
+def _check_tables(name: str, tables: Tables | SceneRecords) -> None:
+  known = {instance.id for instance in tables.instances}
+  if len(known) < len(tables.instances):
     raise UserError(f"{name}: two instances share an id; ids must differ")
-  for query in records.queries:
+  for query in tables.queries:
     if query.target_id not in known:
       raise UserError(
         f"{name}: query {query.id} is about {query.target_id!r}, "
         "which is no instance of the scene"
       )
-
-
-def _colours(cloud: PointCloud, part: slice, z_range: tuple[float, float]):
-  if cloud.rgb_N3 is not None:
-    return cloud.rgb_N3[part]
-  low, high = z_range
-  lift_N = (cloud.xyz_N3[part, 2] - low) / max(high - low, 1e-6)
-  shade_N1 = 0.7 + 0.3 * lift_N[:, None]
-  palette_L3 = PALETTE_L3[np.arange(256) % len(PALETTE_L3)]
-  return (palette_L3[cloud.label_N[part]] * shade_N1).astype(np.uint8)
-
-
-def _chunks(count: int) -> Iterator[slice]:
-  for start in range(0, count, CHUNK):
-    yield slice(start, min(start + CHUNK, count))
-
-
-def _make_grid(records: SceneRecords, settings: StoreSettings):
-  xyz_N3 = records.cloud.xyz_N3
-  low_3 = xyz_N3.min(axis=0).astype(np.float64)
-  high_3 = xyz_N3.max(axis=0).astype(np.float64)
-  extent = layout.whole_metres(low_3, high_3)
-  z_step = max((high_3[2] - low_3[2]) / (tiles.CELLS - 2), FINEST_Z_STEP_M)
-  grid = tiles.Grid(
-    west=extent[0],
-    south=extent[1],
-    tile_m=settings.tile_m,
-    nx=math.ceil((extent[2] - extent[0]) / settings.tile_m),
-    ny=math.ceil((extent[3] - extent[1]) / settings.tile_m),
-    z_base=float(low_3[2] - z_step),
-    z_step=float(z_step),
-  )
-  return grid, extent, (float(low_3[2]), float(high_3[2]))
-
-
-def _write_points(folder: Path, cloud: PointCloud, grid, z_range, seed: int):
-  """Writes the tiled points; returns them with the tile starts and the spacing."""
-  size = len(cloud.xyz_N3)
-  count_T = np.zeros(grid.tiles, np.int64)
-  for part in _chunks(size):
-    tiles.count(cloud.xyz_N3[part], grid, count_T)
-  starts_T1 = np.concatenate([[0], np.cumsum(count_T)]).astype(np.int64)
-  points_N5 = layout.create_array(folder / "points.npy", np.uint16, (size, 5))
-  row_type = np.uint32 if size < 2**32 else np.int64
-  index_N = layout.create_array(folder / "index.npy", row_type, (size,))
-  cursor_T = starts_T1[:-1].copy()
-  for part in _chunks(size):
-    rgb_N3 = _colours(cloud, part, z_range)
-    labels_N = cloud.label_N[part]
-    tiles.scatter(
-      cloud.xyz_N3[part], rgb_N3, labels_N, part.start, grid, cursor_T, points_N5,
-      index_N,
-    )  # fmt: skip
-  aabb_T6, density_T = tiles.finish(points_N5, index_N, starts_T1, seed, grid)
-  np.save(folder / "starts.npy", starts_T1)
-  np.save(folder / "aabb.npy", aabb_T6)
-  np.save(folder / "density.npy", density_T)
-  spacing_m = 1 / math.sqrt(np.median(density_T[count_T > 0]))
-  return points_N5, starts_T1, spacing_m
-
-
-def _describe(records, settings, grid, extent, **measured) -> Meta:
-  meta = Meta(
-    version=FORMAT_VERSION,
-    scene_id=records.scene_id,
-    origin=tuple(float(v) for v in records.cloud.origin_3),
-    crs=records.cloud.crs,
-    extent=extent,
-    tile_m=grid.tile_m,
-    nx=grid.nx,
-    ny=grid.ny,
-    z_base=grid.z_base,
-    z_step=grid.z_step,
-    points=len(records.cloud.xyz_N3),
-    gsd_m=settings.gsd_m or bev.choose_gsd(measured["spacing_m"]),
-    levels=1,
-    coloured=records.cloud.rgb_N3 is not None,
-    label_names=settings.label_names,
-    **measured,
-  )
-  return dataclasses.replace(meta, levels=bev.count_levels(*meta.level_shape(0)))
 
 
 def _is_current(path: Path, digest: str) -> bool:
@@ -196,11 +147,20 @@ def _is_current(path: Path, digest: str) -> bool:
     return False
 
 
+def _finish(folder: Path, meta: Meta, tables: Tables, report: Progress) -> None:
+  """Adds the pyramid, the tables and last `meta.json` to a store's points."""
+  points_N5, starts_T1, grid = open_points(folder, meta)
+  bev.write_pyramid(folder, points_N5, starts_T1, grid, meta, report)
+  for name in layout.TABLES:
+    write_jsonl(folder / f"{name}.jsonl", _rows(getattr(tables, name)))
+  layout.write_meta(folder, meta)
+
+
 def build_scene(
   records: SceneRecords,
   path: str | Path,
   settings: StoreSettings | None = None,
-  progress: Callable[[float], None] | None = None,
+  progress: Progress | None = None,
 ) -> Path:
   """Builds the store of one scene at `path`, whole or not at all.
 
@@ -227,21 +187,112 @@ def build_scene(
   if _is_current(path, digest):
     report(1.0)
     return path
-  grid, extent, z_range = _make_grid(records, settings)
+  facts = Facts(
+    scene_id=records.scene_id,
+    origin=tuple(float(v) for v in records.cloud.origin_3),
+    crs=records.cloud.crs,
+    coloured=records.cloud.rgb_N3 is not None,
+    label_names=settings.label_names,
+    source_hash=digest,
+  )
+  seed = seed32(settings.seed, "tiles", records.scene_id)
   with new_directory(path) as folder:
-    seed = seed32(settings.seed, "tiles", records.scene_id)
-    points_N5, starts_T1, spacing_m = _write_points(
-      folder, records.cloud, grid, z_range, seed
-    )
+    meta = make_store(folder, _Held(records), facts, settings, seed)
     report(0.3)
-    meta = _describe(
-      records, settings, grid, extent, spacing_m=spacing_m, source_hash=digest
-    )
-    bev.write_pyramid(
-      folder, points_N5, starts_T1, grid, meta, lambda s: report(0.3 + 0.6 * s)
-    )
-    for name in layout.TABLES:
-      write_jsonl(folder / f"{name}.jsonl", _rows(getattr(records, name)))
-    layout.write_meta(folder, meta)
+    tables = Tables(records.instances, records.landmarks, records.queries)
+    _finish(folder, meta, tables, lambda s: report(0.3 + 0.6 * s))
   report(1.0)
   return path
+
+
+def build_store(
+  source: CloudSource,
+  path: str | Path,
+  settings: StoreSettings | None = None,
+  tables: Tables | None = None,
+  progress: Progress | None = None,
+) -> Path:
+  """Builds a store from a cloud of any size, as `build_scene` does from one in memory.
+
+  What is in memory is a chunk of points and one block of the pyramid. The work lies
+  in a hidden folder beside `path`: a build that was interrupted goes on there when
+  called again with the same input, and one that fails leaves nothing.
+
+  Args:
+    source: the points; its own label names hold, not those of the settings.
+    path: folder to become the store.
+    settings: see `StoreSettings`.
+    tables: instances, landmarks and queries, in the source's scene frame.
+    progress: called with the finished share, 0 to 1.
+
+  Raises:
+    UserError: no points, a folder that is something else, a cloud too wide, a full
+      disk, another process that builds there; whatever the source raises.
+  """
+  path, settings, tables = Path(path), settings or StoreSettings(), tables or Tables()
+  report = progress or (lambda share: None)
+  _check_settings(source.scene_id, settings)
+  _check_tables(source.scene_id, tables)
+  digest = _stream_hash(source, settings, tables)
+  if _is_current(path, digest):
+    report(1.0)
+    return path
+  with workplace(path, digest) as work:
+    meta = work.tiled()
+    if meta is None:
+      spool = Spool(work.spool)
+      spool.fill(source, lambda rows: report(READ * rows / max(source.about, rows)))
+      meta = _tile(spool, source, settings, work.store, digest)
+      work.keep_tiled(meta)
+    report(READ + TILE)
+    rest = 1 - READ - TILE
+    _finish(work.store, meta, tables, lambda s: report(READ + TILE + 0.95 * rest * s))
+    work.publish()
+  report(1.0)
+  return path
+
+
+def _stream_hash(source: CloudSource, settings: StoreSettings, tables: Tables) -> str:
+  head = {
+    "version": FORMAT_VERSION,
+    "recipe": RECIPE_VERSION,
+    "palette": palette.PALETTE_VERSION,
+    "source": source.digest(),
+    "settings": dataclasses.asdict(settings),
+    **{name: _rows(getattr(tables, name)) for name in layout.TABLES},
+  }
+  return hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
+
+
+def _tile(
+  spool: Spool, source: CloudSource, settings: StoreSettings, folder: Path, digest: str
+) -> Meta:
+  names = ", ".join(source.names)
+  if spool.size == 0:
+    why = ", ".join(f"{count:,} {reason}" for reason, count in spool.left_out.items())
+    raise UserError(f"{names}: no points to build from{f' ({why})' if why else ''}")
+  tops, labels = spool.tops(), spool.labels
+  names_used = source.label_names[: max(labels, default=-1) + 1]
+  facts = Facts(
+    scene_id=source.scene_id,
+    origin=tuple(float(v) for v in source.origin_3),
+    crs=source.crs,
+    coloured=any(tops.values()),
+    label_names=names_used,
+    label_counts=tuple(labels[k] for k in range(len(names_used))),
+    source_hash=digest,
+    sources=tuple(source.names),
+    notes=(*source.notes, *_notes(spool, source.names)),
+  )
+  seed = seed32(settings.seed, "tiles", source.scene_id)
+  return make_store(folder, spool, facts, settings, seed)
+
+
+def _notes(spool: Spool, names: Sequence[str]) -> Iterator[str]:
+  """Yields what reading everything showed."""
+  for reason, count in sorted(spool.left_out.items()):
+    yield f"{count:,} points left out: {reason}"
+  bare = [names[part] for part, top in spool.tops().items() if top == 0]
+  if bare:
+    which = "the cloud" if len(bare) == len(names) else ", ".join(bare)
+    yield f"no colours: {which} is coloured by class and height"

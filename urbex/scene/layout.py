@@ -29,10 +29,10 @@ from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json
 from urbex.core.settings import from_mapping
 from urbex.core.types import BoxXY
+from urbex.data.records import NO_LABEL as NO_LABEL
 
 FORMAT_VERSION = 1
 META = "meta.json"
-NO_LABEL = 255
 TABLES = ("instances", "landmarks", "queries")
 
 
@@ -58,6 +58,9 @@ class Meta:
     coloured: False where the source had no colours and they come from the labels.
     label_names: what a label's value means.
     source_hash: hex digest of the input and the settings.
+    label_counts: number of points of each label, where it was counted.
+    sources: the files it was made from, in the order that `index.npy` counts them.
+    notes: what was repaired, left out or assumed, one sentence each.
     sizes: bytes of every other file, so that a damaged store is recognised.
   """
 
@@ -78,6 +81,9 @@ class Meta:
   coloured: bool
   label_names: tuple[str, ...]
   source_hash: str
+  label_counts: tuple[int, ...] = ()
+  sources: tuple[str, ...] = ()
+  notes: tuple[str, ...] = ()
   sizes: dict[str, int] = dataclasses.field(default_factory=dict)
 
   def level_shape(self, level: int) -> tuple[int, int]:
@@ -122,7 +128,8 @@ def read_meta(folder: Path) -> Meta:
   path = folder / META
   if not path.is_file():
     raise UserError(
-      f"{folder}: not a scene store (no {META}); build it with --config=city"
+      f"{folder}: not a scene store (no {META}); build it with --config=scene or "
+      "--config=city"
     )
   values = read_json(path)
   version = values.get("version") if isinstance(values, dict) else None

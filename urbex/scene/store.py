@@ -89,10 +89,25 @@ class Scene:
     self.starts_T1 = _map_array(path / "starts.npy", ("int64",), (tiles + 1,))
     self.aabb_T6 = _map_array(path / "aabb.npy", ("float32",), (tiles, 6))
     self.density_T = _map_array(path / "density.npy", ("float32",), (tiles,))
+    self._check_tiles()
     self._rgb, self._dsm, self._label = (
       [self._raster(level, name) for level in range(meta.levels)]
       for name in ("rgb", "dsm", "label")
     )
+
+  def _check_tiles(self) -> None:
+    """Holds the tables of tiles to the points: kernels read where they point."""
+    starts_T1, wanted = self.starts_T1, self.meta.points
+    if starts_T1[0] != 0 or starts_T1[-1] != wanted or (np.diff(starts_T1) < 0).any():
+      raise UserError(
+        f"{self.path / 'starts.npy'}: damaged: rows {starts_T1[0]} to {starts_T1[-1]} "
+        f"in order, want 0 to {wanted}; build the scene again"
+      )
+    if not np.isfinite(self.aabb_T6).all():
+      raise UserError(
+        f"{self.path / 'aabb.npy'}: damaged: bounds that are not finite; build the "
+        "scene again"
+      )
 
   def _raster(self, level: int, name: str) -> np.ndarray:
     path = layout.raster_path(self.path, level, name)
@@ -251,7 +266,9 @@ def open_scenes(folder: str | Path) -> dict[str, Scene]:
   # A leading dot is a build that was interrupted or is still running.
   found = [p for p in found if not p.name.startswith(".")]
   if not found:
-    raise UserError(f"{folder}: holds no scene store; build one with --config=city")
+    raise UserError(
+      f"{folder}: holds no scene store; build one with --config=scene or --config=city"
+    )
   scenes = {}
   for path in found:
     scene = open_scene(path)

@@ -66,7 +66,7 @@ def count(xyz_N3: np.ndarray, grid: Grid, count_T: np.ndarray) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _scatter(
-  xyz_N3, rgb_N3, label_N, first_row, west, south, tile_m, nx, ny, z_base, z_step,
+  xyz_N3, rgb_N3, label_N, row_N, west, south, tile_m, nx, ny, z_base, z_step,
   cursor_T, points_N5, index_N,
 ):  # fmt: skip
   per_m = CELLS / tile_m
@@ -83,14 +83,14 @@ def _scatter(
     points_N5[row, 2] = min(max(qz, 1), CELLS - 1)
     points_N5[row, 3] = rgb_N3[n, 0] | (rgb_N3[n, 1] << 8)
     points_N5[row, 4] = rgb_N3[n, 2] | (label_N[n] << 8)
-    index_N[row] = first_row + n
+    index_N[row] = row_N[n]
 
 
 def scatter(
   xyz_N3: np.ndarray,
   rgb_N3: np.ndarray,
   label_N: np.ndarray,
-  first_row: int,
+  row_N: np.ndarray,
   grid: Grid,
   cursor_T: np.ndarray,
   points_N5: np.ndarray,
@@ -102,7 +102,7 @@ def scatter(
     xyz_N3: float32 or float64 scene metres; points outside the grid go to its edge.
     rgb_N3: uint8.
     label_N: uint8.
-    first_row: source row of the chunk's first point.
+    row_N: int64 source row of each point.
     grid: the tiles.
     cursor_T: int64 next free row of every tile; starts as `starts[:-1]`.
     points_N5: uint16 output, stored form.
@@ -110,7 +110,7 @@ def scatter(
   """
   # uint16 views: the kernel shifts the high byte into place without promotion.
   _scatter(
-    xyz_N3, rgb_N3.astype(np.uint16), label_N.astype(np.uint16), first_row,
+    xyz_N3, rgb_N3.astype(np.uint16), label_N.astype(np.uint16), row_N,
     grid.west, grid.south, grid.tile_m, grid.nx, grid.ny, grid.z_base, grid.z_step,
     cursor_T, points_N5, index_N,
   )  # fmt: skip

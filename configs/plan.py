@@ -1,0 +1,14 @@
+"""Does it fit? Compiles a config's step for 16 GPUs, without GPUs or weights."""
+
+from ml_collections import ConfigDict
+
+from urbex.config_files import base, sections
+from urbex.loops.plan import PlanSettings
+
+
+def get_config(name: str = "grpo_cityrefer") -> ConfigDict:
+  config = base(name)
+  config.steps = ("plan",)
+  config.update(sections(plan=PlanSettings()))
+  config.output = "runs/plan.json"
+  return config

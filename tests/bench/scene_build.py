@@ -1,0 +1,130 @@
+"""Times scene building: `python -m tests.bench.scene_build [--quick] [--points N ...]`.
+
+JSON lines: million points a CPU-second of tiling (all from a chunk of points to tiles
+on disk) and in total (with the raster pyramid), and the peak of anonymous memory of
+this process, whose interpreter and compiled kernels count. The generated city's own
+time is left out. `against` tiling is numpy: the same points sorted by tile with
+`argsort` and gathered, all of them in memory. 5e6 and 2e7 points by default; the
+targets are for 1e8: `--points 100000000`, which wants 8 GB of disk and minutes.
+"""
+
+import argparse
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tests.support.streamed_city import StreamedCity
+from urbex.data.records import CloudChunk
+from urbex.scene.build import READ, TILE, build_store
+from urbex.scene.store import open_scene
+
+TARGETS = {"build_tiling": 8.0, "build_total": 2.5, "build_memory_mb": 600.0}
+WATCH_S = 0.02
+
+
+class Timed(StreamedCity):
+  """A city that knows how long it took to make."""
+
+  spent_s = 0.0
+
+  def chunks(self, part: int, row: int) -> Iterator[CloudChunk]:
+    """Yields what the city does, with the clock stopped outside."""
+    chunks = super().chunks(part, row)
+    while True:
+      start_s = time.process_time()
+      chunk = next(chunks, None)
+      self.spent_s += time.process_time() - start_s
+      if chunk is None:
+        return
+      yield chunk
+
+
+class PeakMemory:
+  """Watches this process's anonymous memory from a thread of its own."""
+
+  def __enter__(self) -> "PeakMemory":
+    self.mb, self._over = 0.0, threading.Event()
+    self._thread = threading.Thread(target=self._watch)
+    self._thread.start()
+    return self
+
+  def __exit__(self, *_) -> None:
+    self._over.set()
+    self._thread.join()
+
+  def _watch(self) -> None:
+    while not self._over.wait(WATCH_S):
+      text = Path("/proc/self/status").read_text()
+      line = next(row for row in text.splitlines() if row.startswith("RssAnon"))
+      self.mb = max(self.mb, int(line.split()[1]) / 1024)
+
+
+def numpy_rate(points: int) -> float:
+  """Returns million points a CPU-second of a sort by tile in numpy."""
+  chunks = list(StreamedCity(points).chunks(0, 0))
+  xyz_N3 = np.concatenate([chunk.xyz_N3 for chunk in chunks])
+  rgb_N3 = np.concatenate([chunk.rgb_N3 for chunk in chunks])
+  start_s = time.process_time()
+  tile_N2 = (xyz_N3[:, :2] // 16).astype(np.int64)
+  order_N = np.argsort(tile_N2[:, 1] * 100_000 + tile_N2[:, 0], kind="stable")
+  for array in (xyz_N3[order_N], rgb_N3[order_N]):
+    array.sum()
+  return points / 1e6 / (time.process_time() - start_s)
+
+
+def measure(points: int, folder: Path) -> dict[str, float]:
+  """Builds one city and returns its three numbers, and what it took to open it."""
+  city, tiled_s = Timed(points), []
+
+  def watch(share: float) -> None:
+    if share >= READ + TILE and not tiled_s:
+      tiled_s.append(time.process_time())
+
+  start_s = time.process_time()
+  with PeakMemory() as peak:
+    build_store(city, folder, progress=watch)
+  end_s = time.process_time()
+  start_open_s = time.process_time()
+  scene = open_scene(folder)
+  open_ms = (time.process_time() - start_open_s) * 1e3
+  assert scene.meta.points == points
+  return {
+    "build_tiling": points / 1e6 / (tiled_s[0] - start_s - city.spent_s),
+    "build_total": points / 1e6 / (end_s - start_s - city.spent_s),
+    "build_memory_mb": peak.mb,
+    "build_open_ms": open_ms,
+  }
+
+
+def main() -> None:
+  """Prints a row a measurement."""
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument("--quick", action="store_true", help="a million points")
+  parser.add_argument("--points", type=int, nargs="+", default=[5_000_000, 20_000_000])
+  args = parser.parse_args()
+  sizes = [1_000_000] if args.quick else args.points
+  units = {"build_memory_mb": "MB", "build_open_ms": "ms"}
+  with tempfile.TemporaryDirectory() as folder:
+    measure(200_000, Path(folder) / "warm")  # compiles
+    peer = numpy_rate(min(min(sizes), 5_000_000))
+    for points in sizes:
+      for name, value in measure(points, Path(folder) / "city").items():
+        against = peer if name == "build_tiling" else TARGETS.get(name)
+        row = {
+          "name": name,
+          "value": round(value, 2),
+          "unit": units.get(name, "Mpts/CPU-s"),
+          "points": points,
+          "against": against and round(against, 2),
+          "ratio": against and round(value / against, 2),
+        }
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,39 @@
+"""Freed memory stays mapped: using it again costs no page fault."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+# Touches 64 MB, frees it, and counts the faults of doing so once more.
+AGAIN = """
+import ctypes, resource, sys
+from urbex.core.memory import keep_freed_memory
+
+if "keep" in sys.argv:
+  assert keep_freed_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+
+def touch():
+  block = libc.malloc(64 << 20)
+  ctypes.memset(block, 1, 64 << 20)
+  libc.free(block)
+
+touch()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+touch()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="tunes glibc alone")
+def test_a_freed_block_is_used_again_without_page_faults():
+  def faults(*arguments):
+    command = [sys.executable, "-c", AGAIN, *arguments]
+    return int(subprocess.check_output(command, text=True))
+
+  assert faults() > 1000
+  assert faults("keep") < 100

@@ -1,0 +1,164 @@
+"""Streams one or many files into one scene: placed, labelled, without bad points."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from urbex.core.errors import UserError
+from urbex.core.files import sha256
+from urbex.data.clouds.classes import ClassMap, class_map
+from urbex.data.clouds.cloud_file import CloudFile, Rows
+from urbex.data.clouds.opening import open_cloud
+from urbex.data.clouds.placing import Placement, Sampled, place_all
+from urbex.data.records import NO_LABEL, CloudChunk
+
+RECIPE = 1  # raise it when the same files should give other points
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadSettings:
+  """How files of points are read.
+
+  Attributes:
+    columns: of a text file, e.g. "x,y,z,_,r,g,b,class"; "" reads its line of names.
+    crs: of all files, e.g. "EPSG:28992"; "" believes them.
+    axes: which axes are east, north and up, e.g. "y,x,z" or "x,-z,y".
+    unit_m: metres a unit of the coordinates; 0 believes the CRS.
+    classes: what class numbers mean: "auto", "asprs", "sensaturban", "stpls3d",
+      "plain", or a JSON file {"2": "Ground", "*": "Other"}.
+    drop_noise: leave out what ASPRS classes call noise.
+  """
+
+  columns: str = ""
+  crs: str = ""
+  axes: str = ""
+  unit_m: float = 0.0
+  classes: str = "auto"
+  drop_noise: bool = True
+
+
+def finite_sample(file: CloudFile) -> Sampled:
+  """Returns a file's header with a sample of its finite points."""
+  parts = [rows.xyz_N3 for rows in file.sample(64, 256)]
+  xyz_N3 = np.concatenate([np.zeros((0, 3)), *parts])
+  return Sampled(file.header, xyz_N3[np.isfinite(xyz_N3).all(axis=1)])
+
+
+def open_all(paths: Sequence[Path], settings: ReadSettings) -> list[CloudFile]:
+  """Opens every file; what is wrong with any of them is known before work begins.
+
+  Raises:
+    UserError: see `open_cloud`.
+  """
+  columns = [c.strip() for c in settings.columns.split(",")] if settings.columns else ()
+  return [open_cloud(path, columns) for path in paths]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+  file: CloudFile
+  place: Placement
+  classes: ClassMap
+
+
+class FileSource:
+  """The files of one scene as a `records.CloudSource`."""
+
+  def __init__(self, paths: Sequence[Path], scene_id: str, settings: ReadSettings):
+    """Opens all files, looks at a sample of each, and chooses the scene's frame.
+
+    Raises:
+      UserError: a file that cannot be read, no finite point, or coordinates that do
+        not fit together.
+    """
+    self.scene_id, self._settings = scene_id, settings
+    files = open_all(paths, settings)
+    sampled = [finite_sample(file) for file in files]
+    places = place_all(sampled, settings.crs, settings.axes, settings.unit_m)
+    maps = [
+      class_map(settings.classes, file.header.scheme, settings.drop_noise)
+      for file in files
+    ]
+    if len({classes.names for classes in maps}) > 1:
+      raise UserError(
+        f"{paths[0]} and others number their classes differently; say what they mean "
+        "with --config.read.classes=FILE.json"
+      )
+    self._parts = [_Part(*part) for part in zip(files, places, maps)]
+    self.crs = places[0].crs
+    self.label_names = maps[0].names
+    self.names = tuple(path.name for path in paths)
+    self.about = sum(file.header.about for file in files)
+    self.notes = tuple(
+      note
+      for part in self._parts
+      for note in (*part.file.header.notes, *part.place.notes)
+    )
+    self.origin_3 = self._origin(sampled, places)
+
+  def _origin(self, sampled: Sequence[Sampled], places: Sequence[Placement]):
+    """Returns whole metres near the points: float32 then keeps a tenth of a mm."""
+    for file, place in zip(sampled, places):
+      if len(file.xyz_N3):
+        world_3 = place.world(file.xyz_N3[:1])[0]
+        return np.array([np.floor(world_3[0]), np.floor(world_3[1]), 0.0])
+    names = ", ".join(self.names)
+    raise UserError(f"{names}: no points (or none with finite coordinates)")
+
+  def digest(self) -> str:
+    """Returns a digest of the files' bytes and the settings."""
+    head = {
+      "recipe": RECIPE,
+      "scene": self.scene_id,
+      "settings": dataclasses.asdict(self._settings),
+      "origin": self.origin_3.tolist(),
+      "files": [sha256(part.file.header.path) for part in self._parts],
+      "labels": self.label_names,
+    }
+    text = json.dumps(head, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+  def chunks(self, part: int, row: int) -> Iterator[CloudChunk]:
+    """Yields the points in order, from `row` of the file `part` on.
+
+    Raises:
+      UserError: see `CloudFile.rows`; a point without an image in the projection.
+    """
+    for number in range(part, len(self._parts)):
+      for rows in self._parts[number].file.rows(row):
+        yield self._chunk(number, rows)
+      row = 0
+
+  def _chunk(self, number: int, rows: Rows) -> CloudChunk:
+    part = self._parts[number]
+    path = part.file.header.path
+    keep_N = np.isfinite(rows.xyz_N3).all(axis=1)
+    left_out = {"not finite": int((~keep_N).sum())}
+    if rows.label_N is None:
+      label_N = np.full(len(keep_N), NO_LABEL, np.uint8)
+    else:
+      noise_N = part.classes.is_dropped(rows.label_N) & keep_N
+      left_out["classed as noise"] = int(noise_N.sum())
+      keep_N &= ~noise_N
+      label_N = part.classes(rows.label_N, path, rows.first)
+    kept = np.flatnonzero(keep_N)
+    try:
+      world_N3 = part.place.world(rows.xyz_N3[kept])
+    except ValueError as error:
+      raise UserError(
+        f"{path}: rows from {rows.first:,} on: {error}; name the right system with "
+        "--config.read.crs=EPSG:n"
+      ) from error
+    return CloudChunk(
+      part=number,
+      rows=len(keep_N),
+      row_N=rows.first + kept,
+      xyz_N3=(world_N3 - self.origin_3).astype(np.float32),
+      rgb_N3=None if rows.rgb_N3 is None else rows.rgb_N3[kept],
+      label_N=label_N[kept],
+      left_out={why: count for why, count in left_out.items() if count},
+    )
