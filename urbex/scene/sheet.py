@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PANEL_PX = (420, 315)
 CAPTION_PX = 22
 GAP_PX = 4
+JPEG_QUALITY = 70
 INK, PAPER, FRAME = (30, 34, 40), (250, 250, 248), (255, 40, 40)
 # A colour a side: the camera's mark on the ground plan and its picture's caption.
 SIDE_COLOURS = {
@@ -154,6 +155,6 @@ def draw_sheet(config: Any, run: "Run | None" = None) -> None:
   box = read_box(settings.box, scene) if settings.box else None
   image = contact_sheet(scene, box or _middle(scene, settings.side_m))
   file = io.BytesIO()
-  image.save(file, formats[path.suffix.lower()], quality=86)
+  image.save(file, formats[path.suffix.lower()], quality=JPEG_QUALITY)
   write_bytes(path, file.getvalue())
   print(f"sheet: {path}: {len(file.getvalue()) / 1e3:.0f} kB", flush=True)
