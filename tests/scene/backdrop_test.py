@@ -49,13 +49,18 @@ def test_a_wall_stands_under_the_edge_of_the_roof(scan, direction, monkeypatch):
   np.testing.assert_allclose(hue_K / hue_K.sum(), np.array(ROOF) / sum(ROOF), atol=0.05)
 
 
-def test_what_points_show_stays_as_it_is(scan, monkeypatch):
+def test_points_stay_but_for_ground_seen_through_a_wall(scan, monkeypatch):
   view = scan.render(HOUSE, "south", SIZE)
   monkeypatch.setattr(oblique.backdrop, "draw", lambda *_: None)
   bare = scan.render(HOUSE, "south", SIZE)
   seen_YX = np.isfinite(bare.depth)
-  np.testing.assert_array_equal(view.depth[seen_YX], bare.depth[seen_YX])
-  np.testing.assert_array_equal(view.label[seen_YX], bare.label[seen_YX])
+  hidden_YX = seen_YX & (view.depth != bare.depth)
+  assert 0 < hidden_YX.mean() < 0.1
+  assert (view.depth[hidden_YX] < bare.depth[hidden_YX]).all()
+  assert (bare.label[hidden_YX] == LABELS.index("Ground")).all()
+  assert (view.label[hidden_YX] == LABELS.index("Buildings")).all()
+  kept_YX = seen_YX & ~hidden_YX
+  np.testing.assert_array_equal(view.label[kept_YX], bare.label[kept_YX])
 
 
 def test_beyond_the_scene_and_over_the_horizon_stays_empty(scan):
@@ -70,3 +75,10 @@ def test_beyond_the_scene_and_over_the_horizon_stays_empty(scan):
   up_33 = np.array([(1.0, 0, 0), (0, 0.2, -0.98), (0, 0.98, 0.2)])
   camera = dataclasses.replace(view.camera, cam_from_scene_33=up_33)
   assert np.isinf(oblique.draw(scan, camera).depth[:100]).all()
+
+
+def test_no_ground_behind_shows_through_where_a_wall_is_missing(scan):
+  view = scan.render(HOUSE, "south", SIZE)
+  wall_K3 = np.array([(x, 16.0, 7.0) for x in (24.5, 27.0, 32.0, 37.0, 39.5)])
+  j_K, i_K = view.camera.project(wall_K3)[0].astype(int).T
+  assert (view.label[i_K, j_K] == LABELS.index("Buildings")).all()

@@ -178,7 +178,7 @@ def draw(scene: "Scene", camera: Camera) -> Oblique:
   splat.fill(*one, MENDING[-1], *out)
   rgb_YX3, depth_YX, label_YX = out
   if len(chosen.tile_K):
-    backdrop.draw(scene, camera, out, float(np.median(depth_YX)))
+    backdrop.draw(scene, camera, out)
   np.log2(depth_YX, out=_BUFFERS.log_YX)
   splat.shade(rgb_YX3, _BUFFERS.log_YX, EDL_STRENGTH, EDL_RADIUS_PX)
   return Oblique(rgb_YX3, depth_YX, label_YX, camera)
