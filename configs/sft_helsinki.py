@@ -42,7 +42,7 @@ def get_config() -> ConfigDict:
         copy=_stage(600, 1.5e-3),
         look=_stage(2400, 1.5e-3, tower=0.3),
         imitate=_stage(2200, 1.0e-3, tower=0.3),
-        polish=_stage(6000, 1.0e-3, tower=0.3),
+        polish=_stage(7500, 1.0e-3, tower=0.3),
         # A hundredth of a window is what this tower can tell; a finer digit is noise
         # to imitate, and half of all the noise in the gradient of a sampled rollout.
         copies=DemonstrationSettings(batch=32),

@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 
 from urbex import config_files, needs
 from urbex.core.errors import UserError
-from urbex.core.memory import keep_freed_memory
+from urbex.core.memory import keep_freed_memory, release_freed_memory
 from urbex.core.run import Run, finished_steps
 from urbex.core.settings import nearest
 
@@ -106,6 +106,7 @@ def _run_steps(config: ConfigDict, run: Run | None) -> None:
     step = _load_step(name)
     start = time.monotonic()
     step(config, run)
+    release_freed_memory()
     if run:
       run.finish(name, seconds=time.monotonic() - start)
 

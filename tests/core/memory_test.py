@@ -8,11 +8,13 @@ import pytest
 
 # Touches 64 MB, frees it, and counts the faults of doing so once more.
 AGAIN = """
-import ctypes, resource, sys
-from urbex.core.memory import keep_freed_memory
+import ctypes, resource, sys, threading
+from urbex.core.memory import keep_freed_memory, release_freed_memory
 
 if "keep" in sys.argv:
-  assert keep_freed_memory()
+  assert keep_freed_memory(least_gib=0)
+if "small" in sys.argv:
+  assert not keep_freed_memory(least_gib=1e9)
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.free.argtypes = [ctypes.c_void_p]
@@ -22,9 +24,18 @@ def touch():
   ctypes.memset(block, 1, 64 << 20)
   libc.free(block)
 
-touch()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-touch()
+def again():
+  touch()
+  if "release" in sys.argv:
+    release_freed_memory()
+  global before
+  before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+  touch()
+
+# As XLA does: from a thread that is not the first.
+thread = threading.Thread(target=again)
+thread.start()
+thread.join()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
@@ -37,3 +48,5 @@ def test_a_freed_block_is_used_again_without_page_faults():
 
   assert faults() > 1000
   assert faults("keep") < 100
+  assert faults("keep", "release") > 1000
+  assert faults("small") > 1000

@@ -119,4 +119,4 @@ def test_a_close_window_holds_its_car(examiner):
     assert y0 <= 200
     assert x1 >= 520
     assert y1 >= 240
-    assert 330 <= x1 - x0 <= 510
+    assert 310 <= x1 - x0 <= 470

@@ -26,7 +26,7 @@ from urbex.scene.store import Scene
 
 # A car of 4.5 m needs a window this small to be seen by a small vision tower, which
 # sees from the wider one before within some 10 m where it stands.
-CLOSE_SIDE_M = (34.0, 50.0)
+CLOSE_SIDE_M = (32.0, 46.0)
 # How far off its middle a target may be, as a share of the room a window leaves: some,
 # so that imitation meets targets anywhere; little, so that a greedy copy is central.
 SPREAD = 0.4

@@ -29,7 +29,7 @@ from urbex.rollout.trajectory import Limits, TrajectoryBuilder
 from urbex.scene.store import Scene
 
 # In a wider window a car is zoomed at, in a closer one it is answered.
-CAR_SIDE_M = 51.0
+CAR_SIDE_M = 47.0
 
 
 @dataclasses.dataclass(frozen=True)
