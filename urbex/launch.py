@@ -35,6 +35,9 @@ STEPS = {
   "scene": "urbex.clouds:build",
   "city": "urbex.prepare:prepare_city",
   "practice": "urbex.prepare:prepare_practice",
+  "sheet": "urbex.scene.sheet:draw_sheet",
+  "view": "urbex.scene.viewer:view_scene",
+  "mesh": "urbex.data.meshes:sample_file",
   "needs": "urbex.needs:check_needs",
   "train": "urbex.loops.grpo:train",
   "sft": "urbex.loops.sft:train",
@@ -58,7 +61,9 @@ REFUSALS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset({"list", "inspect", "scene", "city", "report", "plan"})
+FOLDERLESS = frozenset(
+  {"list", "inspect", "scene", "city", "report", "plan", "sheet", "view", "mesh"}
+)
 REPEATED = frozenset({*FOLDERLESS, "practice", "needs"})
 
 Step = Callable[[ConfigDict, Run | None], None]

@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from urbex.scene.camera import DIRECTIONS, corners, look, stand
+from urbex.scene.camera import DIRECTIONS, Camera, appear, corners, look, stand
 
 BOX = (10.0, 20.0, 0.0, 60.0, 45.0, 18.0)
 SIZES = st.sampled_from([(640, 480), (300, 500), (64, 64)])
@@ -67,3 +67,21 @@ def test_points_behind_have_no_pixel():
 def test_unknown_direction_names_the_known():
   with pytest.raises(ValueError, match="north, south, east, west"):
     stand(BOX, "up", (64, 64))
+
+
+def test_a_box_appears_where_its_corners_do():
+  camera = stand(BOX, "east", (640, 480))
+  low_2, high_2 = (f(camera.project(corners(BOX))[0], axis=0) for f in (np.min, np.max))
+  np.testing.assert_allclose(appear(camera, BOX), (*low_2, *high_2))
+
+
+def test_a_box_that_passes_the_camera_is_cut_and_one_behind_it_is_nowhere():
+  # A camera at the origin that looks north along the ground, 90 degrees wide.
+  camera = Camera(
+    np.zeros(3), np.array([(1.0, 0, 0), (0, 0, -1), (0, 1, 0)]), 50.0, (100, 100)
+  )
+  assert appear(camera, (-1, 10, -1, 1, 20, 1)) == pytest.approx((45, 45, 55, 55))
+  x0, y0, x1, y1 = appear(camera, (-1, -5, -2, 1, 20, -1))
+  assert x0 < -1000 and x1 > 1000 and y1 > 1000  # it runs on under the camera
+  assert y0 == pytest.approx(50 + 50 * 1 / 20)
+  assert appear(camera, (-1, -20, -1, 1, -10, 1)) is None

@@ -5,17 +5,16 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+from urbex.geo import affine
 from urbex.geo.boxes import iou
-from urbex.scene.camera import DIRECTIONS, corners
-from urbex.scene.cast import cast, hit
+from urbex.scene.camera import DIRECTIONS, appear
+from urbex.scene.cast import cast, hit, show
 
 SIZE = (640, 480)
 
 
 def _view_box(camera, box):
-  px_82, _ = camera.project(corners(box))
-  low_2, high_2 = px_82.min(0) / SIZE * 1000, px_82.max(0) / SIZE * 1000
-  return (*low_2, *high_2)
+  return tuple(np.array(appear(camera, box)) / np.tile(SIZE, 2) * 1000)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -26,6 +25,26 @@ def test_objects_come_back(tiny, direction, ident):
   camera = tiny.render(around, direction, SIZE).camera
   found = cast(tiny, camera, _view_box(camera, box))
   assert iou(found, (box[0], box[1], box[3], box[4])) > 0.9
+
+
+@pytest.mark.parametrize("ident", ["b0", "b2", "c3"])
+def test_a_box_of_a_zoom_goes_through_an_oblique_view_and_comes_back(tiny, ident):
+  x0, y0, _, x1, y1, _ = next(i.box for i in tiny.instances if i.id == ident)
+  zoom_23 = affine.from_box((x0 - 12, y0 - 12, x1 + 12, y1 + 12))
+  in_zoom = affine.apply_box(affine.invert(zoom_23), (x0, y0, x1, y1))
+  ground = affine.apply_box(zoom_23, in_zoom)
+  camera = tiny.render((x0 - 9, y0 - 9, x1 + 15, y1 + 15), "east", SIZE).camera
+  back = cast(tiny, camera, show(tiny, camera, ground))
+  assert iou(affine.apply_box(affine.invert(zoom_23), back), in_zoom) > 0.9
+
+
+def test_a_box_out_of_sight_appears_beyond_the_view_or_nowhere(tiny):
+  camera = tiny.render((40, 40, 60, 60), "south", SIZE).camera
+  assert show(tiny, camera, (70, 100, 75, 105))[3] < 0  # further up than the view
+  assert show(tiny, camera, (90, 50, 95, 55))[0] > 1000
+  near = camera.centre_3[1]
+  behind = (50.0, max(near - 60, 0.0), 51.0, max(near - 59, 1.0))
+  assert show(tiny, camera, behind) is None or show(tiny, camera, behind)[1] > 1000
 
 
 def test_rays_land_on_the_surface_they_aim_at(tiny):

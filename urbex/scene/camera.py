@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from urbex.core.types import BoxXYZ
+from urbex.core.types import BoxXY, BoxXYZ
+from urbex.geo.boxes import bounds
 
 # The side of the box on which the camera stands, as (east, north).
 DIRECTIONS = {
@@ -72,6 +73,32 @@ def corners(box: BoxXYZ) -> np.ndarray:
   """Returns the 8 corners of a box, float64 [8, 3]."""
   x0, y0, z0, x1, y1, z1 = box
   return np.array([(x, y, z) for x in (x0, x1) for y in (y0, y1) for z in (z0, z1)])
+
+
+# Pairs of `corners` that differ in one axis.
+EDGES = tuple((a, b) for a in range(8) for b in (a | 1, a | 2, a | 4) if a < b)
+NEAREST_M = 1e-3  # in front of the camera; what is behind has no place in the image
+
+
+def appear(camera: Camera, box: BoxXYZ) -> BoxXY | None:
+  """Returns where a box appears in an image: its outline's bounds, pixels, y down.
+
+  Edges that pass the camera are cut where they do. The bounds may reach beyond the
+  image; None for a box that lies behind the camera.
+  """
+  corner_83 = corners(box)
+  depth_8 = (corner_83 - camera.centre_3) @ camera.cam_from_scene_33[2]
+  front_8 = depth_8 >= NEAREST_M
+  if not front_8.any():
+    return None
+  seen = list(corner_83[front_8])
+  for a, b in EDGES:
+    if front_8[a] != front_8[b]:
+      share = (NEAREST_M - depth_8[a]) / (depth_8[b] - depth_8[a])
+      cut_3 = corner_83[a] + share * (corner_83[b] - corner_83[a])
+      # On the near plane to within rounding: a hair further is surely in front.
+      seen.append(cut_3 + 1e-6 * camera.cam_from_scene_33[2])
+  return bounds(camera.project(np.array(seen))[0])
 
 
 def look(direction: str, elevation_rad: float = ELEVATION_RAD) -> np.ndarray:

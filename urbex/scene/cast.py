@@ -1,11 +1,11 @@
-"""Casts a box in an oblique view onto the surface of the scene."""
+"""Carries boxes between the ground and oblique views, over the height map."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from urbex.core.types import BoxXY
-from urbex.scene.camera import Camera
+from urbex.scene.camera import Camera, appear
 
 if TYPE_CHECKING:
   from urbex.scene.store import Scene
@@ -48,6 +48,27 @@ def hit(scene: "Scene", camera: Camera, px_N2: np.ndarray) -> np.ndarray:
   met_NS[:, -1] = True
   xyz_N3 = xyz_NS3[np.arange(len(ray_N3)), met_NS.argmax(axis=1)]
   return np.clip(xyz_N3, low_3, high_3)
+
+
+def show(scene: "Scene", camera: Camera, box: BoxXY) -> BoxXY | None:
+  """Returns where a box on the ground appears in an oblique view: `cast` undone.
+
+  Its ground and its top come from the height map (`Scene.lift`).
+
+  Args:
+    scene: the scene of the view.
+    camera: the view's camera.
+    box: west, south, east, north, scene metres, with area.
+
+  Returns:
+    Bounds in relative 0 to 1000 coordinates, y down; beyond them where the box is
+    partly out of view, None where it is behind the camera.
+  """
+  found = appear(camera, scene.lift(box))
+  if found is None:
+    return None
+  view_from_px_4 = VIEW_SIDE / np.tile(camera.size_px, 2)
+  return tuple((np.array(found) * view_from_px_4).tolist())
 
 
 def cast(scene: "Scene", camera: Camera, view_box: BoxXY) -> BoxXY:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from urbex.core.types import BoxXY
-from urbex.scene import splat
+from urbex.scene import backdrop, splat
 from urbex.scene.camera import Camera, stand
 from urbex.scene.tiles import CELLS
 
@@ -158,7 +158,7 @@ def select(scene: "Scene", camera: Camera) -> Selection:
 
 
 def draw(scene: "Scene", camera: Camera) -> Oblique:
-  """Renders what `camera` sees: splats, passes of mending, eye-dome lighting."""
+  """Renders what `camera` sees: splats, mending, what is behind, eye-dome lighting."""
   meta, chosen = scene.meta, select(scene, camera)
   width, height = camera.size_px
   _BUFFERS.resize(height, width)
@@ -177,6 +177,8 @@ def draw(scene: "Scene", camera: Camera) -> Oblique:
   out = _layers(height, width)
   splat.fill(*one, MENDING[-1], *out)
   rgb_YX3, depth_YX, label_YX = out
+  if len(chosen.tile_K):
+    backdrop.draw(scene, camera, out)
   np.log2(depth_YX, out=_BUFFERS.log_YX)
   splat.shade(rgb_YX3, _BUFFERS.log_YX, EDL_STRENGTH, EDL_RADIUS_PX)
   return Oblique(rgb_YX3, depth_YX, label_YX, camera)

@@ -232,6 +232,15 @@ class Scene:
 
     return render(self, box, direction, size_px)
 
+  def level_of(self, px_m: float) -> int:
+    """Returns the coarsest raster level with pixels of `px_m` at most, else 0."""
+    fits = (k for k in range(self.meta.levels) if self.meta.level_gsd(k) <= px_m)
+    return max(fits, default=0)
+
+  def rasters(self, level: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the maps of a level: rgb_YX3, dsm_YX as stored, label_YX."""
+    return self._rgb[level], self._dsm[level], self._label[level]
+
   def _metres(self, q: np.ndarray) -> np.ndarray:
     z = self.meta.z_base + q * self.meta.z_step
     return np.where(q == 0, np.nan, z)
