@@ -17,6 +17,11 @@ def get_config() -> ConfigDict:
   # descriptions and boxes stand in for CityRefer's.
   config.citynav = ""
   config.annotations = "cityrefer"
+  # Map extracts, with commas between, whose named features become landmarks too; an
+  # area's grid is laid on one by the osmId of its objects, or by a folder of control
+  # points (birmingham.csv, cambridge.csv: name,x,y,lon,lat).
+  config.osm = ""
+  config.control_points = ""
   config.output = "data/cityrefer"
   # The boxes' frame: auto finds it; raw or shifted say it.
   config.frame = "auto"

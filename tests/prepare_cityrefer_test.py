@@ -10,6 +10,7 @@ import pytest
 from tests.support import cityrefer_mini as mini
 from urbex import launch
 from urbex.core.files import read_json, read_jsonl
+from urbex.data.osm_pbf import packaged_extract
 from urbex.data.records import LABELS
 from urbex.scene.store import open_scenes
 
@@ -319,6 +320,29 @@ def test_citynav_stands_in_and_gives_outlines(copy, output, tmp_path):
     q for s in open_scenes(output).values() for q in s.queries if q.landmark_names
   ]
   assert named
+
+
+def test_landmarks_of_a_map_are_laid_by_the_objects_that_name_its_features(raw, output):
+  before = {s: len(x.landmarks) for s, x in open_scenes(output).items()}
+  assert prepare(raw, output, f"--config.osm={packaged_extract()}") == 0
+  report = (output / "report.md").read_text()
+  assert "objects with an osmId" in report
+  named = 0
+  for name, scene in open_scenes(output).items():
+    if not name.startswith("cambridge"):
+      continue
+    truth = mini.objects_of(name)
+    assert len(scene.landmarks) > before[name]
+    at = {m.name: np.mean(m.outline, axis=0) for m in scene.landmarks}
+    for landmark in truth.records.landmarks:
+      if landmark.name in at and landmark.kind not in ("street", "address"):
+        place = np.mean(landmark.outline, axis=0) + mini.grid_shift(name)[:2]
+        off_m = np.hypot(*(at[landmark.name] + scene.origin_3[:2] - place))
+        # Duplicated names and cut outlines aside, a map's place is where it was.
+        named += off_m < 3.0
+    texts = [q for q in scene.queries if q.landmark_names]
+    assert len(texts) > 0.8 * len(scene.queries)
+  assert named > 20
 
 
 def test_a_division_of_ones_own_is_used(copy, output, tmp_path, capsys):

@@ -14,7 +14,13 @@ from urbex.core.files import read_json, write_json, write_jsonl, write_text
 from urbex.core.lock import hold
 from urbex.core.run import Run
 from urbex.core.settings import section
-from urbex.data import cityrefer, cityrefer_clouds, cityrefer_report, cityrefer_splits
+from urbex.data import (
+  cityrefer,
+  cityrefer_clouds,
+  cityrefer_osm,
+  cityrefer_report,
+  cityrefer_splits,
+)
 from urbex.data.cityrefer import Download
 from urbex.data.cityrefer_annotations import QualitySettings
 from urbex.data.cityrefer_scene import SceneTables, with_splits
@@ -58,6 +64,11 @@ def prepare_cityrefer(config: Any, run: Run | None = None) -> None:
     frame = cityrefer.find_frame(download, clouds, config.frame)
     _say(frame.sentence())
     tables = cityrefer.join(download, clouds, frame, ledger)
+    placed: dict[str, str] = {}
+    if config.osm:
+      tables, placed = cityrefer_osm.with_maps(
+        tables, clouds, config.osm, config.control_points
+      )
     tables, division = divide(tables, download, split_settings)
     points = build_stores(
       tables, download, output, section(config, "store", StoreSettings), ledger
@@ -70,6 +81,7 @@ def prepare_cityrefer(config: Any, run: Run | None = None) -> None:
       "descriptions": f"{download.read:,} read, {len(queries):,} used",
       "division": f"`{division.hash}` (splits.json)",
       "queries": f"`{cityrefer_splits.content_hash(queries)}`",
+      **placed,
     }
     write_json(output / "splits.json", division.to_json())
     write_jsonl(output / "findings.jsonl", ledger.rows())

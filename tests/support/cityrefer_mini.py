@@ -18,14 +18,16 @@ from tests.support import mini_city
 from urbex.data.records import LABELS, Instance, SceneRecords
 from urbex.geo.boxes import bounds, centre
 
-# Scene -> (block of the city, lowest corner of the cloud: SensatUrban's grid).
+# Scene -> block of the city. The clouds of an area share one grid, which starts
+# somewhere and is not georeferenced.
 SCENES = {
-  "birmingham_block_1": (0, (15.2, 399.91875, 60.0)),
-  "cambridge_block_4": (1, (799.95, -0.08, 20.0)),
-  "cambridge_block_7": (2, (0.0, 1199.95, 20.0)),
-  "cambridge_block_2": (3, (399.95, 399.91, 20.0)),
-  "birmingham_block_0": (4, (256.66875, 55.91875, 60.0)),
+  "birmingham_block_1": 0,
+  "cambridge_block_4": 1,
+  "cambridge_block_7": 2,
+  "cambridge_block_2": 3,
+  "birmingham_block_0": 4,
 }
+_GRID = {"birmingham": (15.2, 399.91875, 60.0), "cambridge": (399.95, 799.95, 20.0)}
 LISTS = {
   "train": ("birmingham_block_1", "cambridge_block_4", "cambridge_block_7"),
   "val_val": ("cambridge_block_2",),
@@ -54,12 +56,21 @@ class Objects:
     return np.concatenate([xyz_M3.min(0), xyz_M3.max(0)])
 
 
+def grid_shift(scene: str) -> np.ndarray:
+  """What takes a block's own frame to the grid of its scene's area, [3]."""
+  plans = mini_city.plans()
+  x, y = np.subtract(
+    plans[SCENES[scene]].origin_xy, np.min([p.origin_xy for p in plans], axis=0)
+  )
+  return np.array([x, y, 0.0]) + _GRID[scene.split("_")[0]]
+
+
 @functools.cache
 def objects_of(scene: str) -> Objects:
   """Returns the objects of one scene; every named one is a landmark too."""
-  index, corner_3 = SCENES[scene]
+  index = SCENES[scene]
   records = mini_city.block(index)
-  xyz_N3 = (records.cloud.xyz_N3 + np.array(corner_3)).astype(np.float32)
+  xyz_N3 = (records.cloud.xyz_N3 + grid_shift(scene)).astype(np.float32)
   points = mini_city.points_of(records)
   # A building or a car the survey did not hit is no object of the benchmark.
   shown = [i for i in records.instances if len(points.get(i.id, ())) >= 4]

@@ -194,7 +194,7 @@ def find_frame(
   if wanted not in ("auto", *cityrefer_frame.FRAMES):
     raise UserError(f"config.frame: want auto, raw or shifted, found {wanted!r}")
   if wanted != "auto":
-    return Frame(wanted, dict.fromkeys(cityrefer_frame.FRAMES, float("nan")), {}, True)
+    return Frame(wanted, {}, {}, certain=True)
   usable = {
     scene: {id: b for id, b in of.items() if (scene, id) not in download.wrong}
     for scene, of in download.boxes.items()

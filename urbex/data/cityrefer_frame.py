@@ -29,7 +29,8 @@ class Frame:
 
   Attributes:
     name: one of `FRAMES`.
-    share: frame -> share of all boxes that it puts into their clouds.
+    share: frame -> share of all boxes that it puts into their clouds; empty where
+      nothing was compared.
     by_scene: scene -> the same, for its own boxes.
     certain: False where both frames fit equally, so that it does not matter.
   """
@@ -45,6 +46,8 @@ class Frame:
 
   def sentence(self) -> str:
     """Says what was found, with the numbers."""
+    if not self.share:
+      return f"boxes are taken as {self.name}, as config.frame says"
     shares = ", ".join(f"{self.share[f]:.1%} fit as {f}" for f in FRAMES)
     if not self.certain:
       return f"boxes are in the clouds' own frame ({shares}: every cloud starts at 0)"

@@ -130,11 +130,11 @@ def _measure(
 
 def footprint(xy_M2: np.ndarray, cell_m: float) -> BaseGeometry:
   """Returns the ground that points cover: occupied cells, small gaps closed."""
-  cell_K2 = np.unique(np.floor(xy_M2 / cell_m), axis=0) * cell_m
-  cells = shapely.box(
-    cell_K2[:, 0], cell_K2[:, 1], cell_K2[:, 0] + cell_m, cell_K2[:, 1] + cell_m
-  )
-  closed = shapely.union_all(cells).buffer(cell_m, join_style="mitre")
+  x_K, y_K = np.unique(np.floor(xy_M2 / cell_m), axis=0).T
+  # Whole numbers: neighbours share their edges exactly, which is much faster to join.
+  cells = shapely.coverage_union_all(shapely.box(x_K, y_K, x_K + 1, y_K + 1))
+  joined = shapely.transform(cells, lambda xy: xy * cell_m)
+  closed = joined.buffer(cell_m, join_style="mitre")
   opened = closed.buffer(-cell_m, join_style="mitre")
   parts = shapely.get_parts(opened)
   return max(parts, key=lambda part: part.area) if len(parts) else opened
