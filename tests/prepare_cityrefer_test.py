@@ -239,8 +239,6 @@ def test_odd_records_are_listed_and_strict_stops_at_the_first(copy, output, caps
     ("metadata/CityRefer_train.json", b'[{"scene_id": "cam', "ends too early"),
     ("metadata/CityRefer_train.json", b"{}", "want a list"),
     ("metadata/CityRefer_val.json", b"\x80\x04\x95", "no UTF-8 text"),
-    ("box3d/cambridge_block_4_bbox.json", b"[]", "want an object"),
-    ("box3d/cambridge_block_4_bbox.json", b'{"bboxes": [', "ends too early"),
     (
       "data/sensaturban/meta_data/balance_split/sensaturban_val_val.txt",
       b"cambridge_block_2\r\ncambridge_block_4\r\n",
@@ -261,6 +259,35 @@ def test_a_damaged_file_is_one_clear_line(copy, output, capsys, name, data, mess
   line = refusal(capsys, copy, output)
   assert path.name in line
   assert message in line
+
+
+@pytest.mark.parametrize(
+  ("name", "data", "message"),
+  [
+    ("C/box3d/cambridge_block_4_bbox.json", b"[]", "want an object"),
+    ("C/box3d/cambridge_block_4_bbox.json", b'{"bboxes": [', "ends too early"),
+    ("S/segs/cambridge_block_4.segs.json", b"", "empty (0 bytes)"),
+    ("S/segs/cambridge_block_4.segs.json", b'{"segGroups": [', "ends too early"),
+    (
+      "S/segs/cambridge_block_4.segs.json",
+      b'{"segGroups": [{"id": 0, "pointIds": [1, -2]}]}',
+      "want whole numbers",
+    ),
+  ],
+)
+def test_a_damaged_file_of_one_scene_is_listed(
+  copy, output, capsys, name, data, message
+):
+  path = copy[0].parent / name
+  path.unlink()
+  path.write_bytes(data)
+  assert prepare(copy, output) == 0
+  (one,) = found(output, "unreadable")
+  assert one["where"] == path.name
+  assert message in one["what"]
+  assert set(open_scenes(output)) == {*TRAIN, "cambridge_block_2"}
+  if "C/" in name:
+    assert message in refusal(capsys, copy, output, "--config.strict=True")
 
 
 def test_another_class_is_an_error_with_the_record(copy, output, capsys):
@@ -310,7 +337,9 @@ def test_a_thinned_cloud_serves_without_point_numbers(copy, output, tmp_path):
 
 def test_citynav_stands_in_and_gives_outlines(copy, output, tmp_path):
   mini.write_citynav(tmp_path / "CityNav")
-  words = (f"--config.citynav={tmp_path / 'CityNav'}", "--config.annotations=citynav")
+  assert prepare((copy[0], ""), tmp_path / "alone", *_citynav(tmp_path)) == 0
+  assert set(open_scenes(tmp_path / "alone")) == {*TRAIN, "cambridge_block_2"}
+  words = _citynav(tmp_path)
   before = {s: x.instances for s, x in open_scenes(output).items()}
   assert prepare(copy, output, *words) == 0
   for name, scene in open_scenes(output).items():
@@ -343,6 +372,10 @@ def test_landmarks_of_a_map_are_laid_by_the_objects_that_name_its_features(raw, 
     texts = [q for q in scene.queries if q.landmark_names]
     assert len(texts) > 0.8 * len(scene.queries)
   assert named > 20
+
+
+def _citynav(folder):
+  return f"--config.citynav={folder / 'CityNav'}", "--config.annotations=citynav"
 
 
 def test_a_division_of_ones_own_is_used(copy, output, tmp_path, capsys):

@@ -121,7 +121,7 @@ def bench_tile(folder: Path, points: int) -> None:
   with PeakMemory() as peak:
     found = SegmentsFile(segs, Ledger())
     start_s = time.process_time()
-    measured = cityrefer_clouds._measure(cloud, found, found.segments)
+    measured = cityrefer_clouds._measure(cloud, found)
     spent_s = time.process_time() - start_s
   assert len(measured["objects"]) == 200
   emit("measure_memory_mb", peak.mb, "MB", f"of {points:,} points")

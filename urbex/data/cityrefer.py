@@ -97,9 +97,16 @@ def load(
     ledger: takes what is left out.
 
   Raises:
-    UserError: a folder or all of a kind of file is missing, or a file is damaged.
+    UserError: a folder or all of a kind of file is missing, a file of descriptions or
+      a list is damaged, or `annotations` is unknown.
   """
-  files = cityrefer_files.find(sensaturban, cityrefer, ledger)
+  if annotations not in ANNOTATIONS:
+    raise UserError(
+      f"config.annotations: want one of {', '.join(ANNOTATIONS)}, found {annotations!r}"
+    )
+  files = cityrefer_files.find(
+    sensaturban, cityrefer, ledger, described=annotations == "cityrefer"
+  )
   lists = cityrefer_lists.read_scene_lists(files.lists)
   wrong = cityrefer_lists.read_wrong_segments(files.wrong)
   other = citynav.read(citynav_folder, ledger) if citynav_folder else None
@@ -116,10 +123,7 @@ def load(
       if split in files.annotations
       for d in cityrefer_annotations.read(files.annotations[split], ledger)
     ]
-    boxes = {
-      scene: cityrefer_boxes.read(files.boxes[scene], scene, ledger)
-      for scene in sorted(files.boxes, key=_order)
-    }
+    boxes = _boxes(files, ledger)
   class_of: dict[str, dict[int, str]] = {}
   for d in descriptions:
     class_of.setdefault(d.scene_id, {}).setdefault(d.object_id, d.category)
@@ -141,6 +145,17 @@ def load(
     wrong=wrong,
     read=len(descriptions),
   )
+
+
+def _boxes(files: RawFiles, ledger: Ledger) -> dict[str, dict[int, RawBox]]:
+  """Reads every box file; a damaged one costs its scene its boxes alone."""
+  found = {}
+  for scene in sorted(files.boxes, key=_order):
+    try:
+      found[scene] = cityrefer_boxes.read(files.boxes[scene], scene, ledger)
+    except UserError as error:
+      ledger.note("unreadable", files.boxes[scene].name, str(error))
+  return found
 
 
 def _outlines(other: citynav.CityNav | None) -> dict[str, dict[int, tuple]]:

@@ -65,13 +65,13 @@ def _measured(
       "absent", scene, "has a thinned cloud (grid_*), which point numbers do not fit"
     )
     segs = None
-  segments = SegmentsFile(segs, ledger) if segs else None
-  rows = segments.segments if segments else ()
-  kept, now = cache / f"{scene}.json", signature(path, segs)
+  segments = _open_segments(segs, ledger) if segs else None
+  kept, now = cache / f"{scene}.json", signature(path, segs if segments else None)
   value = read_json(kept) if kept.exists() else {}
   if value.get("signature") != now:
-    value = {"signature": now, **_measure(path, segments, rows)}
+    value = {"signature": now, **_measure(path, segments)}
     write_json(kept, value)
+  rows = segments.segments if segments else ()
   for note in value["notes"]:
     ledger.note(**note)
   objects = {int(id): tuple(box) for id, box in value["objects"].items()}
@@ -79,17 +79,28 @@ def _measured(
   return MeasuredCloud((low_3, high_3), rows, objects)
 
 
-def _measure(
-  path: Path, segments: SegmentsFile | None, rows: tuple[Segment, ...]
-) -> dict:
+def _open_segments(path: Path, ledger: Ledger) -> SegmentsFile | None:
+  """Opens a segs file; a damaged one costs its scene the point numbers alone."""
+  try:
+    return SegmentsFile(path, ledger)
+  except UserError as error:
+    ledger.note("unreadable", path.name, str(error))
+    return None
+
+
+def _measure(path: Path, segments: SegmentsFile | None) -> dict:
   """Returns bounds of the cloud and of its objects as JSON values, and what is odd."""
   cloud, notes = open_cloud(path), Ledger()
   points = cloud.header.points
+  # Without owners no memory is taken: every point reads the one value.
+  rows: tuple[Segment, ...] = ()
+  owner_N = np.broadcast_to(np.int32(NOBODY), (points,))
   if segments:
-    owner_N = segments.owners(rows, points, notes)
-  else:
-    # No memory is taken: every point reads the one value.
-    owner_N = np.broadcast_to(np.int32(NOBODY), (points,))
+    try:
+      owner_N = segments.owners(segments.segments, points, notes)
+      rows = segments.segments
+    except UserError as error:
+      notes.note("unreadable", segments.path.name, str(error))
   low_3, high_3 = np.full(3, np.inf), np.full(3, -np.inf)
 
   def chunks():

@@ -12,6 +12,7 @@ links and the clouds by form, so people's folders differ; the files' names do no
 """
 
 import dataclasses
+import filecmp
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -60,17 +61,27 @@ def scene_order(scene_id: str) -> tuple[str, int]:
   return area, int(block) if block.isdigit() else -1
 
 
-def find(sensaturban: str, cityrefer: str, ledger: Ledger) -> RawFiles:
+def find(
+  sensaturban: str, cityrefer: str, ledger: Ledger, described: bool = True
+) -> RawFiles:
   """Looks through both folders (links are followed); neither needs to be complete.
+
+  Args:
+    sensaturban: folder of clouds.
+    cityrefer: folder of annotations; may be "" where they come from elsewhere.
+    ledger: takes files of which there are two.
+    described: whether `cityrefer` must hold descriptions.
 
   Raises:
     UserError: a folder is missing, no description file is in `cityrefer`, or no cloud
       in `sensaturban`.
   """
+  folders = [("cityrefer", cityrefer), ("sensaturban", sensaturban)]
+  folders = folders if cityrefer or described else folders[1:]
   annotations, boxes, segments, lists = {}, {}, {}, {}
   wrong: dict[str, Path] = {}
   clouds: dict[str, Path] = {}
-  for path in [*_files("cityrefer", cityrefer), *_files("sensaturban", sensaturban)]:
+  for path in [path for folder in folders for path in _files(*folder)]:
     name = path.name
     if match := _ANNOTATIONS.fullmatch(name):
       _put(annotations, match[1], path, ledger)
@@ -84,7 +95,7 @@ def find(sensaturban: str, cityrefer: str, ledger: Ledger) -> RawFiles:
       _put(segments, name[:-10], path, ledger)
     elif name.endswith(".ply") and SCENE.fullmatch(name[:-4]):
       _put_cloud(clouds, name[:-4], path, ledger)
-  if not annotations:
+  if not annotations and described:
     raise UserError(
       f"{cityrefer}: no CityRefer_train.json or CityRefer_val.json in it; want the "
       "folder of CityRefer's annotations (with metadata/ and box3d/)"
@@ -124,7 +135,7 @@ def _files(key: str, folder: str) -> Iterator[Path]:
 
 def _put(found: dict[str, Path], key: str, path: Path, ledger: Ledger) -> None:
   earlier = found.setdefault(key, path)
-  if not earlier.samefile(path) and earlier.read_bytes() != path.read_bytes():
+  if not earlier.samefile(path) and not filecmp.cmp(earlier, path, shallow=False):
     ledger.note("two-of-a-name", str(path), f"{earlier} is used")
 
 
