@@ -1,11 +1,12 @@
-"""Times the preparation of CityRefer: `python -m tests.bench.prepare [--quick]`.
+"""Times the preparation of the benchmarks: `python -m tests.bench.prepare [--quick]`.
 
-JSON lines: CPU seconds of joining 35,000 descriptions over 34 scenes with their boxes
-and landmarks (target 5 s, beside reading the same JSON alone), and, for a tile with its
-point lists, the peak of anonymous memory while it is measured and the speed of making
-numbers of the lists (beside `json.loads` of the same file, which holds it whole). One
-2e7-point tile by default (5e6 with --quick); the target, 1 GB, is for 1e8:
-`--points 100000000` wants 3 GB of disk. Memory grows by 4 bytes a point, its owner.
+JSON lines. CPU seconds of stage 1 of STPLS3D-Refer on 1e6 building points (target 4 s,
+beside DBSCAN alone, compiled before), and of joining 35,000 descriptions over 34 scenes
+with their boxes and landmarks (target 5 s, beside parsing the same JSON). For a tile
+with its point lists, the peak of anonymous memory while it is measured (target 1 GB at
+1e8 points: `--points 100000000` wants 3 GB of disk; it grows by 4 bytes a point, its
+owner), points a CPU-second, and the speed of making numbers of the lists, beside
+`json.loads` of the same file, which holds it whole. 2e7 points, 5e6 with --quick.
 """
 
 import argparse
@@ -32,6 +33,8 @@ from urbex.data.cityrefer_files import RawFiles
 from urbex.data.cityrefer_frame import RAW, Frame
 from urbex.data.cityrefer_segments import SegmentsFile
 from urbex.data.ledger import Ledger
+from urbex.data.stpls3d_instances import BUILDINGS, cluster
+from urbex.geo.dbscan import dbscan
 
 SCENES, OBJECTS, ROWS, NAMES = 34, 170, 35_000, 150
 WORDS = (
@@ -135,6 +138,25 @@ def bench_tile(folder: Path, points: int) -> None:
   emit("point_lists", count / read_s / 1e6, "M a CPU s", "json.loads", parse_s / read_s)
 
 
+def bench_cluster(points: int = 1_000_000) -> None:
+  """Finds 200 houses of 5,000 points each, footprints and all."""
+  rng = generator(0, "bench houses")
+  corner_K2 = np.stack(np.divmod(np.arange(200), 20), 1) * 30.0
+  xyz_KM3 = rng.random((200, points // 200, 3)) * (14, 11, 9)
+  xyz_KM3[..., :2] += corner_K2[:, None]
+  xyz_N3 = xyz_KM3.reshape(-1, 3).astype(np.float32)
+  rgb_N3 = np.full(xyz_N3.shape, 120, np.uint8)
+  dbscan(xyz_N3[:1000], BUILDINGS.eps_m, BUILDINGS.min_samples)
+  start_s = time.process_time()
+  dbscan(xyz_N3, BUILDINGS.eps_m, BUILDINGS.min_samples)
+  alone_s = time.process_time() - start_s
+  start_s = time.process_time()
+  found, _ = cluster(xyz_N3, rgb_N3, "Building", BUILDINGS)
+  spent_s = time.process_time() - start_s
+  assert len(found) == 200
+  emit("stage_instances_1e6", spent_s, "CPU s", "DBSCAN alone", spent_s / alone_s)
+
+
 def main() -> None:
   parser = argparse.ArgumentParser()
   parser.add_argument("--quick", action="store_true")
@@ -142,6 +164,7 @@ def main() -> None:
   words = parser.parse_args()
   with tempfile.TemporaryDirectory() as folder:
     bench_join(Path(folder))
+    bench_cluster()
     bench_tile(Path(folder), words.points or (5_000_000 if words.quick else 20_000_000))
 
 
