@@ -11,12 +11,14 @@
 #   3. The lists of that repository itself: a checkout of it anywhere in CITYREFER-DIR
 #      (data/sensaturban/meta_data holds its scenes of each split and wrong segments).
 #   4. Optional, CityNav's objects.json (water-cookie/citynav): --config.citynav=DIR.
+#   5. Optional, map extracts of both cities, whose names become landmarks too:
+#      --config.osm=birmingham.osm.pbf,cambridge.osm.pbf
 # Part of it is enough to start: what is absent is listed in data/cityrefer/report.md,
 # and the same command takes in what came since.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [[ $# -lt 2 ]]; then
-  sed -n '2,16s/^# \{0,1\}//p' launch/cityrefer.sh
+  sed -n '2,18s/^# \{0,1\}//p' launch/cityrefer.sh
   exit 2
 fi
 bash launch/setup.sh
