@@ -4,8 +4,8 @@
 #
 # What to get, and from whom (each of them asks you to agree to its own terms):
 #   1. SensatUrban's clouds: the form that the authors' page (QingyongHu/SensatUrban)
-#      links to. Keep the folders as they come, with train/ and test/ PLY files, about
-#      150 GB; the thinned grid_0.200 files serve too, without point numbers.
+#      links to. Keep the folders as they come, with train/ and test/ PLY files; the
+#      thinned grid_0.200 files serve too, without point numbers.
 #   2. CityRefer's annotations: the drive folder that ATR-DBI/CityRefer links to, with
 #      metadata/ (or meta_data/) and box3d/, and its *.segs.json where you have them.
 #   3. The lists of that repository itself: a checkout of it anywhere in CITYREFER-DIR

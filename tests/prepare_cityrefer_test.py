@@ -356,22 +356,22 @@ def test_landmarks_of_a_map_are_laid_by_the_objects_that_name_its_features(raw, 
   assert prepare(raw, output, f"--config.osm={packaged_extract()}") == 0
   report = (output / "report.md").read_text()
   assert "objects with an osmId" in report
-  named = 0
+  places = 0
   for name, scene in open_scenes(output).items():
-    if not name.startswith("cambridge"):
-      continue
-    truth = mini.objects_of(name)
     assert len(scene.landmarks) > before[name]
-    at = {m.name: np.mean(m.outline, axis=0) for m in scene.landmarks}
-    for landmark in truth.records.landmarks:
-      if landmark.name in at and landmark.kind not in ("street", "address"):
-        place = np.mean(landmark.outline, axis=0) + mini.grid_shift(name)[:2]
-        off_m = np.hypot(*(at[landmark.name] + scene.origin_3[:2] - place))
-        # Duplicated names and cut outlines aside, a map's place is where it was.
-        named += off_m < 3.0
-    texts = [q for q in scene.queries if q.landmark_names]
-    assert len(texts) > 0.8 * len(scene.queries)
-  assert named > 20
+    assert sum(bool(q.landmark_names) for q in scene.queries) > 0.8 * len(scene.queries)
+    truth = mini.objects_of(name).records.landmarks
+    count = Counter(m.name for m in (*truth, *scene.landmarks))
+    at = {m.name: m.outline for m in scene.landmarks if len(m.outline) == 1}
+    for landmark in truth:
+      if (
+        len(landmark.outline) == 1 and landmark.name in at and count[landmark.name] == 2
+      ):
+        world_2 = landmark.outline[0] + mini.grid_shift(name)[:2]
+        off_m = np.hypot(*(at[landmark.name][0] + scene.origin_3[:2] - world_2))
+        assert off_m < 3.0, landmark
+        places += 1
+  assert places > 50
 
 
 def _citynav(folder):
