@@ -27,8 +27,9 @@ from urbex.data.cityrefer_scene import SceneTables, with_splits
 from urbex.data.cityrefer_splits import Division, SplitSettings
 from urbex.data.clouds.stream import FileSource, ReadSettings
 from urbex.data.ledger import Ledger
-from urbex.scene.build import StoreSettings, Tables, build_store
+from urbex.scene.build import StoreSettings, Tables
 from urbex.scene.store import open_scene
+from urbex.scene.stream import build_store
 
 CACHE, BUILT = "measured", "built.json"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from urbex.core.files import new_directory, write_jsonl
 from urbex.scene import layout
-from urbex.scene.build import Tables
+from urbex.scene.build import Tables, check_tables, is_current, table_rows
 
 
 def with_tables(source: Path, path: Path, tables: Tables) -> Path:
@@ -19,16 +19,15 @@ def with_tables(source: Path, path: Path, tables: Tables) -> Path:
   A store of the same points and tables already there is left untouched.
 
   Raises:
-    UserError: `source` is no store, or is damaged.
+    UserError: `source` is no store or is damaged, a query is about no instance, or
+      `path` is something else.
   """
   meta = layout.read_meta(source)
-  rows = {
-    name: [dataclasses.asdict(record) for record in getattr(tables, name)]
-    for name in layout.TABLES
-  }
+  check_tables(meta.scene_id, tables)
+  rows = {name: table_rows(getattr(tables, name)) for name in layout.TABLES}
   text = json.dumps([meta.source_hash, rows], sort_keys=True)
   digest = hashlib.sha256(text.encode()).hexdigest()
-  if (path / layout.META).is_file() and layout.read_meta(path).source_hash == digest:
+  if is_current(path, digest):
     return path
   own = {f"{name}.jsonl" for name in layout.TABLES} | {layout.META}
   with new_directory(path) as folder:

@@ -20,8 +20,8 @@ from urbex.core.settings import section
 from urbex.data import osm, stpls3d
 from urbex.data.clouds.stream import FileSource, ReadSettings
 from urbex.data.records import Instance, Landmark
-from urbex.scene.build import build_store
 from urbex.scene.points import StoreSettings
+from urbex.scene.stream import build_store
 
 STAGES = (
   "1_instances",
