@@ -44,8 +44,8 @@ MAY_IMPORT = {
   "city_stamp": {"core", "data", "scene"},
   "clouds": {"core", "data", "scene", "loops.progress"},
   "prepare": {"core", "data", "scene", "city_stamp"},
-  "prepare_cityrefer": {"core", "data", "scene", "city_stamp"},
-  "stpls3d": {"core", "geo", "data", "scene"},
+  "prepare_cityrefer": {"core", "data", "scene", "city_stamp", "loops.progress"},
+  "stpls3d": {"core", "geo", "data", "scene", "loops.progress"},
   "city_model": {"core", "data", "scene"},
   "needs": {"core", "scene", "loops", "model"},
 }

@@ -32,6 +32,7 @@ def prepare(raw, output, *words):
 
 def refusal(capsys, *arguments):
   """The one line that a preparation is refused with."""
+  capsys.readouterr()
   assert prepare(*arguments) == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1

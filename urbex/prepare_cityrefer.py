@@ -27,6 +27,7 @@ from urbex.data.cityrefer_scene import SceneTables, with_splits
 from urbex.data.cityrefer_splits import Division, SplitSettings
 from urbex.data.clouds.stream import FileSource, ReadSettings
 from urbex.data.ledger import Ledger
+from urbex.loops.progress import Progress
 from urbex.scene.build import StoreSettings, Tables
 from urbex.scene.store import open_scene
 from urbex.scene.stream import build_store
@@ -190,4 +191,10 @@ def _build(path: Path, table: SceneTables, folder: Path, store: StoreSettings) -
   source = FileSource([path], table.scene_id, read)
   placed = table.in_scene(source.origin_3)
   tables = Tables(placed.instances, placed.landmarks, placed.queries)
-  build_store(source, folder, store, tables)
+  progress = Progress(100, f"cityrefer {table.scene_id}, %", every_s=10)
+
+  def report(share: float) -> None:
+    if share < 1:  # what is there already is no news
+      progress.update(int(100 * share))
+
+  build_store(source, folder, store, tables, report)

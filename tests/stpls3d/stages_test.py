@@ -181,6 +181,7 @@ def test_text_files_are_the_same_scene(raw, tmp_path, form):
 
 def test_bad_input_is_one_line(raw, tmp_path, capsys):
   def refusal(*words):
+    capsys.readouterr()
     assert build(raw, tmp_path, *words) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1

@@ -20,6 +20,7 @@ from urbex.core.settings import section
 from urbex.data import osm, stpls3d
 from urbex.data.clouds.stream import FileSource, ReadSettings
 from urbex.data.records import Instance, Landmark
+from urbex.loops.progress import Progress
 from urbex.scene.points import StoreSettings
 from urbex.scene.stream import build_store
 
@@ -55,9 +56,14 @@ def build_bare(config: Any, scene: str, path: Path) -> Path:
     classes = str(Path(config.work) / "six_classes.json")
     write_json(classes, {**stpls3d.SIX_NAMES, "*": "Other"})
   store = section(config, "store", StoreSettings)
-  return build_store(
-    open_source(path, scene, classes), bare_store(config, scene), store
-  )
+  progress = Progress(100, f"{scene}, points, %", every_s=10)
+
+  def report(share: float) -> None:
+    if share < 1:  # what is there already is no news
+      progress.update(int(100 * share))
+
+  source = open_source(path, scene, classes)
+  return build_store(source, bare_store(config, scene), store, progress=report)
 
 
 def store_id(scene: str) -> str:
