@@ -12,11 +12,14 @@ standard error, where it does not start.
 """
 
 import argparse
+import contextlib
 import json
 import math
+import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +79,19 @@ def numpy_draw(scene: Scene, camera: Camera) -> np.ndarray:
   row_N = np.flatnonzero(seen_N).astype(np.uint64)
   np.minimum.at(key_P, i_N * width + j_N, key_N | row_N)
   return key_P.reshape(height, width)
+
+
+@contextlib.contextmanager
+def native_output_on_stderr() -> Iterator[None]:
+  """Keeps what Open3D's renderer writes to the process's output out of the rows."""
+  sys.stdout.flush()
+  kept = os.dup(1)
+  os.dup2(2, 1)
+  try:
+    yield
+  finally:
+    os.dup2(kept, 1)
+    os.close(kept)
 
 
 def open3d_ms(scene: Scene, cameras: list[Camera]) -> float | None:
@@ -143,7 +159,8 @@ def measure(scene: Scene, rounds: int) -> None:
   ]
   numpy_R = cpu_ms(lambda n: numpy_draw(scene, cameras[n]), few)
   print_row("oblique_vs_numpy", np.median(numpy_R) / ours_ms, "x", 5.0)
-  theirs_ms = open3d_ms(scene, cameras)
+  with native_output_on_stderr():
+    theirs_ms = open3d_ms(scene, cameras)
   if theirs_ms is not None:
     print_row("oblique_vs_open3d", theirs_ms / ours_ms, "x", 10.0)
 
