@@ -42,8 +42,8 @@ def get_config() -> ConfigDict:
         lr=3e-4, schedule="linear", steps=80, warmup=5, tower=0.0
       ),
       updates=UpdateSettings(micro_batch=32),
-      # Writing a rollout costs a fifth of training on it: write twice as many, train
-      # on the half that differs most.
+      # Writing a rollout costs two fifths of training on it: write twice as many and
+      # train on the half that differs most.
       grpo=GrpoSettings(steps=80, questions=12, group=16, trained=8, watch_queries=192),
       eval=EvalSettings(splits=("train", "nd", "no"), limit=400),
     )

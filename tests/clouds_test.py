@@ -72,6 +72,29 @@ def test_rows_keep_their_numbers_when_some_are_left_out(tmp_path, capsys):
   np.testing.assert_array_equal(red_N, TOWN[opened.index_N, 3])
 
 
+def test_noise_is_left_out_unless_asked_for(tmp_path, capsys):
+  noisy = TOWN.copy()
+  noisy[:9, 6], noisy[:9, 2] = 7, -400.0
+  path = write_las(tmp_path / "a.las", noisy)
+  out, _, text, _ = scene(capsys, tmp_path, f"--config.input={path}")
+  assert "9 points left out: classed as noise" in text
+  assert open_scene(out).z_range[0] == pytest.approx(12, abs=0.01)
+  scene(capsys, tmp_path, f"--config.input={path}", "--config.read.drop_noise=False")
+  assert open_scene(out).meta.points == 600
+
+
+def test_a_coloured_and_a_bare_tile_share_a_scene(tmp_path, capsys):
+  write_las(tmp_path / "a.las", TOWN, point_format=3, depth=16)
+  write_las(tmp_path / "b.las", TOWN, point_format=1)
+  out, _, text, _ = scene(capsys, tmp_path, f"--config.input={tmp_path}")
+  assert "no colours: b.las is coloured by class and height" in text
+  opened = open_scene(out)
+  red_N = opened.points_N5[:, 3] & 255
+  first_N = opened.index_N < 600
+  np.testing.assert_array_equal(red_N[first_N], TOWN[opened.index_N[first_N], 3])
+  assert opened.meta.coloured and red_N[~first_N].max() > 60
+
+
 @pytest.mark.parametrize("size", [1, 50])
 def test_one_place_is_a_scene(tmp_path, capsys, size):
   path = write_text(tmp_path / "a.txt", TOWN[[3] * size], "x,y,z,r,g,b,class\n")
@@ -90,6 +113,19 @@ def test_black_colours_are_no_colours_and_that_is_said(tmp_path, capsys):
   image = open_scene(out).overview((40, 30)).astype(int)
   roof, ground = image[12:20, 13:21].mean((0, 1)), image[24:29, 30:38].mean((0, 1))
   assert np.abs(roof - ground).max() > 30
+
+
+def test_a_map_of_classes_gives_the_labels(tmp_path, capsys):
+  path, classes = write_las(tmp_path / "a.las", TOWN), tmp_path / "map.json"
+  words = [f"--config.input={path}", f"--config.read.classes={classes}"]
+  classes.write_text('{"2": "Ground", "6": "House", "9": "House"}')
+  out, _, text, _ = scene(capsys, tmp_path, *words)
+  houses = int((TOWN[:, 6] == 6).sum())
+  assert f"Ground {600 - houses} · House {houses}" in text
+  # The same command and the same names, but another meaning: another store.
+  classes.write_text('{"2": "Ground", "6": "Ground", "9": "House"}')
+  scene(capsys, tmp_path, *words)
+  assert open_scene(out).meta.label_counts == (600,)
 
 
 def test_a_second_launch_changes_nothing(tmp_path, capsys):

@@ -11,10 +11,10 @@ from urbex.data.clouds.opening import find_clouds
 from urbex.data.clouds.stream import FileSource, ReadSettings, open_all
 from urbex.data.clouds.survey import report, survey
 from urbex.loops.progress import Progress
-from urbex.scene.build import build_store
 from urbex.scene.layout import META
 from urbex.scene.points import StoreSettings
 from urbex.scene.store import Scene, open_scene
+from urbex.scene.stream import build_store
 
 
 def inspect(config: Any, run: Run | None = None) -> None:
@@ -51,6 +51,8 @@ def build(config: Any, run: Run | None = None) -> None:
     raise UserError("config.output: missing; name a folder: --config.output=DIR")
   output = Path(os.path.abspath(config.output))
   source = FileSource(find_clouds(config.input or ""), output.name, read)
+  files = f"{len(source.names)} files" if len(source.names) > 1 else source.names[0]
+  print(f"scene: {files}, about {source.about:,} points", flush=True)
   for note in source.notes:
     print(f"scene: {note}", flush=True)
   progress = Progress(100, f"scene {output.name}, %")

@@ -20,8 +20,8 @@ import numpy as np
 
 from tests.support.streamed_city import StreamedCity
 from urbex.data.records import CloudChunk
-from urbex.scene.build import READ, TILE, build_store
 from urbex.scene.store import open_scene
+from urbex.scene.stream import READ, TILE, build_store
 
 TARGETS = {"build_tiling": 8.0, "build_total": 2.5, "build_memory_mb": 600.0}
 WATCH_S = 0.02

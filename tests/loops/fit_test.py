@@ -98,6 +98,31 @@ def test_ctrl_c_saves_the_step_in_flight(tmp_path, steps):
   assert run(tmp_path, 10).total == whole.total
 
 
+def test_a_handled_sigterm_saves_too_and_ends_as_handled(tmp_path):
+  def terminate(number, frame):
+    raise SystemExit(128 + number)
+
+  def told(state, batch):
+    if batch == 3:
+      os.kill(os.getpid(), signal.SIGTERM)
+    return step(state, batch)
+
+  before = signal.signal(signal.SIGTERM, terminate)
+  try:
+    with pytest.raises(SystemExit, match="143"):
+      run(tmp_path, 10, step=told)
+    assert signal.getsignal(signal.SIGTERM) is terminate
+  finally:
+    signal.signal(signal.SIGTERM, before)
+  assert run(tmp_path, 4).step == 4
+
+
+def test_an_unhandled_sigterm_stays_as_it_was():
+  assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+  with Interrupt():
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 def test_a_second_ctrl_c_does_not_wait():
   with Interrupt() as interrupt:
     os.kill(os.getpid(), signal.SIGINT)

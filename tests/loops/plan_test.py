@@ -35,8 +35,8 @@ class TestWorkload:
     # 8 turns of 512 tokens in each device's row.
     assert work.batch.policy == 4096
     # 2 questions' overviews of 62 x 62 patches, a place on each device; 7 oblique
-    # views of 640 x 480 px = 40 x 30 patches a row.
-    assert work.batch.groups == ((112, 1280), (16, 4096))
+    # views of 640 x 480 px = 40 x 30 patches a row, 112 in a bucket of 128.
+    assert work.batch.groups == ((128, 1280), (16, 4096))
     assert work.slots == 256 and work.pool == (512, 1024)
 
   def test_half_of_a_group_is_trained_on(self):

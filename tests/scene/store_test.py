@@ -204,3 +204,24 @@ def test_a_garbled_record_is_named(store):
   path.write_text(text.replace('"category"', '"categorx"'))
   with pytest.raises(UserError, match=r"instances\.jsonl:1"):
     open_scene(store)
+
+
+@pytest.mark.parametrize("rows", [(0, 7, 5), (1, None, None), (0, None, 10**9)])
+def test_tables_that_point_elsewhere_are_named(store, rows):
+  """Kernels read where `starts` points; of the right size it may still be wrong."""
+  path = store / "starts.npy"
+  starts_T1 = np.load(path)
+  for place, value in zip((0, 1, -1 if rows[2] == 10**9 else 2), rows):
+    if value is not None:
+      starts_T1[place] = value
+  np.save(path, starts_T1)
+  with pytest.raises(UserError, match=r"starts\.npy: damaged"):
+    open_scene(store)
+
+
+def test_bounds_that_are_no_numbers_are_named(store):
+  aabb_T6 = np.load(store / "aabb.npy")
+  aabb_T6[3, 1] = np.nan
+  np.save(store / "aabb.npy", aabb_T6)
+  with pytest.raises(UserError, match=r"aabb\.npy: damaged"):
+    open_scene(store)

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ def _setting():
 
 
 def train(arrays: dict) -> None:
-  """Loss and gradients of 16 rows with images: one device, FSDP, FSDP x tensor."""
+  """Loss and gradients of 16 rows with images: one device, and FSDP x tensor."""
   import jax
 
   from urbex.loops import mesh as meshes
@@ -62,8 +63,7 @@ def train(arrays: dict) -> None:
       return jax.value_and_grad(loss)(params)
 
   # 4 query heads and 2 kv heads: with 4 tensor devices each kv head is on two.
-  for name, tensor in (("one", 0), ("fsdp", 1), ("tensor", 4)):
-    mesh = meshes.make_mesh(tensor) if tensor else None
+  for name, mesh in (("one", None), ("many", meshes.make_mesh(tensor=4))):
     there, data = params, given
     if mesh is not None:
       there = jax.device_put(params, shardings(params, mesh))
@@ -80,8 +80,13 @@ def train(arrays: dict) -> None:
     arrays[f"{name}/gradient"] = np.concatenate(flat)
 
 
-def decode(arrays: dict) -> None:
-  """A prefill and a greedy turn of 16 slots: one device, and rows over 16 and 4 x 4."""
+def decode(arrays: dict, tensor: int = 1) -> None:
+  """A prefill and a greedy turn of 16 slots: one device, and rows over 16 of them.
+
+  Args:
+    arrays: receives what was computed.
+    tensor: devices that share a layer.
+  """
   import jax
   import jax.numpy as jnp
 
@@ -107,8 +112,7 @@ def decode(arrays: dict) -> None:
   )(params)
   allowed_V = np.ones(cases.VOCAB, bool)
   how = {"end_id": cases.VOCAB - 1, "max_tokens": 6, "greedy": True}
-  for name, tensor in (("one", 0), ("rows", 1), ("tensor", 4)):
-    mesh = meshes.make_mesh(tensor) if tensor else None
+  for name, mesh in (("one", None), ("rows", meshes.make_mesh(tensor))):
     there = params
     if mesh is not None:
       place = split.rollout_shardings(params, mesh, jnp.float32)
@@ -130,5 +134,6 @@ def decode(arrays: dict) -> None:
 
 if __name__ == "__main__":
   found: dict = {}
-  {"train": train, "decode": decode}[sys.argv[1]](found)
+  works = {"train": train, "decode": decode, "decode4": partial(decode, tensor=4)}
+  works[sys.argv[1]](found)
   np.savez(sys.argv[2], **{name: np.asarray(value) for name, value in found.items()})

@@ -10,6 +10,7 @@ of gigabytes fragments, and the peak about doubles.
 import ctypes
 import os
 import platform
+from pathlib import Path
 
 # Parameters of mallopt(3), from glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
@@ -24,14 +25,14 @@ def keep_freed_memory(least_gib: float = 16.0) -> bool:
   mmap all the same.
 
   Args:
-    least_gib: with less memory than this in the machine, room is worth more than time.
+    least_gib: with less memory than this, room is worth more than time.
 
   Returns:
     Whether it took effect; False also with any other C library, where nothing is done.
   """
   if platform.libc_ver()[0] != "glibc":
     return False
-  if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < least_gib * 2**30:
+  if _memory() < least_gib * 2**30:
     return False
   mallopt = ctypes.CDLL(None).mallopt
   settings = (
@@ -47,3 +48,13 @@ def release_freed_memory() -> None:
   """Gives back what is free now: for the end of a phase whose blocks fit no other."""
   if platform.libc_ver()[0] == "glibc":
     ctypes.CDLL(None).malloc_trim(0)
+
+
+def _memory() -> int:
+  """Returns the bytes of the machine, or those its container may use."""
+  machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+  limit = Path("/sys/fs/cgroup/memory.max")
+  if not limit.is_file():
+    return machine
+  text = limit.read_text(encoding="ascii").strip()
+  return min(machine, int(text)) if text.isdigit() else machine

@@ -55,29 +55,48 @@ def prefetch(
 
 
 class Interrupt:
-  """Turns ctrl-C into a flag that a loop reads between steps.
+  """Turns ctrl-C, and a SIGTERM that somebody handles, into a flag for a loop.
 
-  A second ctrl-C interrupts at once. Used as a context manager; outside the main
+  The loop reads `asked` between steps, saves, and calls `obey`. A second signal does
+  at once what the first would have done. Used as a context manager; outside the main
   thread it changes nothing.
   """
 
   def __init__(self):
-    self.asked = False
-    self._previous = None
+    self._number: int | None = None
+    self._previous: dict[int, Any] = {}
+
+  @property
+  def asked(self) -> bool:
+    """Whether a signal came."""
+    return self._number is not None
 
   def __enter__(self) -> "Interrupt":
     if threading.current_thread() is threading.main_thread():
-      self._previous = signal.signal(signal.SIGINT, self._ask)
+      numbers = [signal.SIGINT]
+      # Unhandled, it ends the process in the middle of a step: there is no wait to ask.
+      if callable(signal.getsignal(signal.SIGTERM)):
+        numbers.append(signal.SIGTERM)
+      self._previous = {n: signal.signal(n, self._ask) for n in numbers}
     return self
 
-  def _ask(self, number, frame) -> None:
-    if self.asked:
-      raise KeyboardInterrupt
-    self.asked = True
+  def _ask(self, number: int, frame: Any) -> None:
+    was_asked, self._number = self.asked, number
+    if was_asked:
+      self.obey()
+
+  def obey(self) -> None:
+    """Does what the signal does outside a loop; nothing when none came."""
+    if self._number is None:
+      return
+    previous = self._previous[self._number]
+    if callable(previous):
+      previous(self._number, None)
+    raise KeyboardInterrupt
 
   def __exit__(self, *_) -> None:
-    if self._previous is not None:
-      signal.signal(signal.SIGINT, self._previous)
+    for number, previous in self._previous.items():
+      signal.signal(number, previous)
 
 
 def fit(
@@ -124,8 +143,7 @@ def fit(
         rows, began = [], time.monotonic()
       if number % settings.save_every == 0 or last:
         store.save(number, state)
-      if interrupt.asked:
-        raise KeyboardInterrupt
+      interrupt.obey()
   return state
 
 

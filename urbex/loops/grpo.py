@@ -168,7 +168,8 @@ class Trainer:
     """Trains from the state's step to the last.
 
     Raises:
-      KeyboardInterrupt: after the step in flight is saved.
+      KeyboardInterrupt, SystemExit: on ctrl-C and on the launcher's SIGTERM, after
+        the step in flight is saved.
     """
     settings, first = self.settings, int(self.state.step)
     progress = Progress(settings.steps, "train", done=first, every_s=0)
@@ -185,8 +186,7 @@ class Trainer:
         if number % settings.save_every == 0 or last or interrupt.asked:
           self.store.save(number, self.state)
         progress.update(number, {k: stats[k] for k in ("reward", "iou", "answered")})
-        if interrupt.asked:
-          raise KeyboardInterrupt
+        interrupt.obey()
 
   def watch(self) -> dict[str, float]:
     """Plays queries of the watched split, sampled as in training; no gradient."""

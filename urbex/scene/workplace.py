@@ -72,6 +72,17 @@ def _take(folder: Path):
     lock.close()  # that build ended, and its folder went, while this one took it
 
 
+def _folder(path: Path) -> Path:
+  return path.parent / f".{path.name}.building"
+
+
+def clear_workplace(path: Path) -> None:
+  """Removes what a build of `path` left that was killed after its store was there."""
+  if _folder(path).is_dir():
+    with contextlib.suppress(HeldError), hold(_folder(path)):
+      shutil.rmtree(_folder(path))
+
+
 @contextlib.contextmanager
 def workplace(path: Path, digest: str) -> Iterator[Workplace]:
   """Yields the place where the store of `path` is made; it goes when that ends.
@@ -84,7 +95,7 @@ def workplace(path: Path, digest: str) -> Iterator[Workplace]:
     UserError: another process builds there, or the disk is full.
   """
   path.parent.mkdir(parents=True, exist_ok=True)
-  folder = path.parent / f".{path.name}.building"
+  folder = _folder(path)
   with _take(folder):
     try:
       with full_disk_is_told(path):

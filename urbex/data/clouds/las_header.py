@@ -150,9 +150,9 @@ def _fixed(path: Path, raw: bytes, size: int) -> dict:
 
 def _check_plain(path: Path, fixed: dict, stop: int) -> None:
   """Holds the count of uncompressed points to the bytes that are there for them."""
-  present, extra = divmod(stop - fixed["offset"], fixed["point_bytes"])
-  if present == fixed["points"] and not extra:
-    return
+  present = (stop - fixed["offset"]) // fixed["point_bytes"]
+  if present == fixed["points"]:
+    return  # a few bytes after the last point are no point
   cut = present < fixed["points"]
   advice = "it is cut: get a whole copy" if cut else "the header or the file is damaged"
   raise UserError(

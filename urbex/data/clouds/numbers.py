@@ -42,6 +42,8 @@ def _scale(mantissa, exponent):
     return value
   if -22 <= exponent <= 22 and mantissa <= _EXACT:
     return value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
+  if exponent < -300:  # that power has lost digits, or is zero
+    value, exponent = value * 1e-200, exponent + 200
   return value * 10.0**exponent
 
 

@@ -118,6 +118,8 @@ class FileSource:
       "origin": self.origin_3.tolist(),
       "files": [sha256(part.file.header.path) for part in self._parts],
       "labels": self.label_names,
+      # A file of classes may say something else under the same name.
+      "classes": [part.classes.label_256.tolist() for part in self._parts],
     }
     text = json.dumps(head, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

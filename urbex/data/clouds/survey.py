@@ -9,6 +9,7 @@ import numpy as np
 from urbex.core.errors import UserError
 from urbex.data.clouds.classes import class_map
 from urbex.data.clouds.cloud_file import CloudFile
+from urbex.data.clouds.fields import role_of
 from urbex.data.clouds.placing import Sampled, place_all
 from urbex.data.clouds.stream import ReadSettings
 from urbex.geo import crs as geo_crs
@@ -55,7 +56,7 @@ class _Look:
 
   def __init__(self, file: CloudFile):
     self.xyz_N3, self.classes, self.top, self.rows = np.zeros((0, 3)), Counter(), -1, 0
-    self.depth, parts = 0, []
+    parts = []
     for rows in file.sample():
       self.rows += len(rows.xyz_N3)
       parts.append(rows.xyz_N3[np.isfinite(rows.xyz_N3).all(axis=1)])
@@ -64,10 +65,11 @@ class _Look:
         self.classes.update(dict(zip(values.tolist(), counts.tolist())))
       if rows.rgb_N3 is not None:
         self.top = max(self.top, int(rows.rgb_N3.max(initial=0)))
-        self.depth = 8 * rows.rgb_N3.dtype.itemsize
     self.xyz_N3 = np.concatenate([self.xyz_N3, *parts])
     self.places = len(parts)
     self.whole = file.is_small
+    kinds = {role_of(field.name): field.kind for field in file.header.fields}
+    self.field_bits = 16 if kinds.get("red") == "uint16" else 8
 
   @property
   def colours(self) -> str:
@@ -75,9 +77,8 @@ class _Look:
       return "none"
     if self.top == 0:
       return "all zero, so none"
-    if self.depth == 16 and self.top <= 255:
-      return "8 bits, in fields of 16"
-    return f"{self.depth} bits"
+    bits = 8 if self.top <= 255 else 16
+    return f"{bits} bits" + (", in fields of 16" if bits < self.field_bits else "")
 
 
 def spacing(xyz_N3: np.ndarray, points: int, cells: int) -> float | None:

@@ -15,9 +15,10 @@ from tests.support.scenes import four_faces_records
 from urbex.core.errors import UserError
 from urbex.core.lock import hold
 from urbex.data.records import LABELS, NO_LABEL, CloudChunk
-from urbex.scene import build
-from urbex.scene.build import StoreSettings, Tables, build_scene, build_store
+from urbex.scene import build, workplace
+from urbex.scene.build import StoreSettings, Tables, build_scene
 from urbex.scene.store import open_scene
+from urbex.scene.stream import build_store
 
 
 @dataclasses.dataclass
@@ -171,6 +172,21 @@ def test_a_second_build_reads_nothing(records, tmp_path):
   assert not again.read
 
 
+def test_a_kill_after_the_end_leaves_nothing_for_long(records, tmp_path, monkeypatch):
+  def stop(folder, ignore_errors=False):
+    if not ignore_errors:
+      raise KeyboardInterrupt
+
+  with monkeypatch.context() as patch:
+    patch.setattr(workplace.shutil, "rmtree", stop)
+    patch.setattr(workplace.Workplace, "keep_tiled", lambda self, meta: None)
+    with pytest.raises(KeyboardInterrupt):
+      build_store(Streamed(records.cloud), tmp_path / "s")
+  assert left(tmp_path) == [".s.building", "s"]
+  build_store(Streamed(records.cloud), tmp_path / "s")
+  assert left(tmp_path) == ["s"]
+
+
 def test_two_builders_of_one_store_do_not_mix(records, tmp_path):
   with hold(tmp_path / ".s.building"), pytest.raises(UserError, match="building there"):
     build_store(Streamed(records.cloud), tmp_path / "s")
@@ -287,7 +303,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {root!r})
 from tests.support.streamed_city import StreamedCity
-from urbex.scene.build import build_store
+from urbex.scene.stream import build_store
 class Slow(StreamedCity):
   def chunks(self, part, row):
     for chunk in super().chunks(part, row):
