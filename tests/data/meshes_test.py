@@ -10,6 +10,7 @@ from PIL import Image
 
 from urbex.core.errors import UserError
 from urbex.core.seeds import generator
+from urbex.data.clouds.opening import open_cloud
 from urbex.data.meshes import Surface, ply_bytes, sample, sample_file
 
 open3d = pytest.importorskip("open3d", exc_type=(ImportError, OSError))
@@ -154,3 +155,14 @@ def test_a_far_away_or_empty_mesh_is_refused(wall, tmp_path):
   with pytest.raises(UserError, match="at most"):
     sample_file(_config(input=str(wall), output=output, density=1e9))
   assert not (tmp_path / "out.ply").exists()
+
+
+def test_the_cloud_readers_send_meshes_here(wall, tmp_path):
+  with pytest.raises(UserError, match="--config=mesh"):
+    open_cloud(wall)
+  sample_file(_config(input=str(wall), output=str(tmp_path / "wall.ply")))
+  cloud = open_cloud(tmp_path / "wall.ply")
+  rows = next(cloud.rows())
+  xyz_N3, rgb_N3 = _read(tmp_path / "wall.ply")
+  np.testing.assert_array_equal(rows.xyz_N3, xyz_N3)
+  np.testing.assert_array_equal(rows.rgb_N3, rgb_N3)

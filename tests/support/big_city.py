@@ -9,8 +9,8 @@ import numpy as np
 from tests.support.scenes import ASPHALT, COLOURS, FACES, GRASS, PAVING, Painter
 from urbex.core.seeds import generator
 from urbex.data.records import LABELS, CloudChunk, PointCloud
-from urbex.scene.build import build_store
 from urbex.scene.points import StoreSettings
+from urbex.scene.stream import build_store
 
 LOT_M = 40.0
 DECK = 16  # different lots; the city is dealt from them

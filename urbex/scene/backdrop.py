@@ -153,6 +153,7 @@ def draw(
   scene: "Scene",
   camera: Camera,
   layers: tuple[np.ndarray, np.ndarray, np.ndarray],
+  wall_YX: np.ndarray,
 ) -> None:
   """Draws the height map into the empty pixels of a picture, in place.
 
@@ -160,6 +161,7 @@ def draw(
     scene: the scene of the picture.
     camera: it stands upright: what is higher in the picture is further off.
     layers: rgb_YX3 uint8, depth_YX float32 (infinite where empty), label_YX uint8.
+    wall_YX: bool, overwritten: where the map's walls were drawn.
   """
   # Coarser maps do for what is far; every eighth pixel tells how far it is.
   depth_m = float(np.median(layers[1][::8, ::8]))
@@ -169,7 +171,7 @@ def draw(
   frame = (west, north, meta.level_gsd(level), meta.z_base, meta.z_step)
   rest = (
     frame, scene.z_range, camera.centre_3, camera.cam_from_scene_33, camera.focal_px,
-    np.empty(layers[1].shape, np.bool_),
+    wall_YX,
   )  # fmt: skip
   _fill(layers, scene.rasters(level), *rest)
   _spread(layers, scene.rasters(level), *rest)

@@ -67,6 +67,7 @@ class _Buffers(threading.local):
     self.key_YX = np.empty((height + pad, width + pad), np.uint64)
     self.layers = _layers(height, width), _layers(height, width)
     self.log_YX = np.empty((height, width), np.float32)
+    self.wall_YX = np.empty((height, width), np.bool_)
 
 
 _BUFFERS = _Buffers()
@@ -178,7 +179,7 @@ def draw(scene: "Scene", camera: Camera) -> Oblique:
   splat.fill(*one, MENDING[-1], *out)
   rgb_YX3, depth_YX, label_YX = out
   if len(chosen.tile_K):
-    backdrop.draw(scene, camera, out)
+    backdrop.draw(scene, camera, out, _BUFFERS.wall_YX)
   np.log2(depth_YX, out=_BUFFERS.log_YX)
   splat.shade(rgb_YX3, _BUFFERS.log_YX, EDL_STRENGTH, EDL_RADIUS_PX)
   return Oblique(rgb_YX3, depth_YX, label_YX, camera)

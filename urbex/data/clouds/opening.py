@@ -6,6 +6,7 @@ from pathlib import Path
 
 from urbex.core.errors import UserError
 from urbex.data.clouds.cloud_file import CloudFile, reading, size_of
+from urbex.data.meshes import MESHES
 
 SUFFIXES = (".ply", ".las", ".laz", ".txt", ".csv", ".xyz", ".pts", ".asc", ".pcd")
 
@@ -36,6 +37,11 @@ def open_cloud(path: str | Path, columns: Sequence[str] = ()) -> CloudFile:
     from urbex.data.clouds.pcd import open_pcd
 
     return open_pcd(path)
+  if path.suffix.lower() in MESHES:
+    raise UserError(
+      f"{path}: a mesh; sample its surface into points first: "
+      f"--config=mesh --config.input={path} --config.output=points.ply"
+    )
   from urbex.data.clouds.text import open_text
 
   return open_text(path, columns)
