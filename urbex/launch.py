@@ -45,6 +45,9 @@ STEPS = {
   "before": "urbex.loops.evaluate:evaluate_start",
   "eval": "urbex.loops.evaluate:evaluate_run",
   "zeroshot": "urbex.loops.zeroshot:evaluate_zeroshot",
+  "score": "urbex.loops.score:score",
+  "generate": "urbex.loops.generate:generate",
+  "export": "urbex.loops.export:export",
   "report": "urbex.report.step:report",
   "plan": "urbex.loops.plan:plan",
 }
@@ -61,9 +64,10 @@ REFUSALS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
-FOLDERLESS = frozenset(
-  {"list", "inspect", "scene", "city", "report", "plan", "sheet", "view", "mesh"}
-)
+FOLDERLESS = frozenset((
+  "list", "inspect", "scene", "city", "report", "plan", "sheet", "view", "mesh",
+  "score", "generate", "export",
+))  # fmt: skip
 REPEATED = frozenset({*FOLDERLESS, "practice", "needs"})
 
 Step = Callable[[ConfigDict, Run | None], None]

@@ -41,6 +41,7 @@ SECTIONS = {
     "optimisation": "urbex.loops.state:Optimisation",
     "updates": "urbex.loops.update:UpdateSettings",
     "grpo": "urbex.loops.grpo:GrpoSettings",
+    "lora": "urbex.model.lora:LoraSettings",
   },
   "sft": {**_WORLD, "sft": "urbex.loops.sft:SftSettings"},
   "plan": {
@@ -55,6 +56,9 @@ SECTIONS = {
   "baselines": _PLAYED,
   "before": _LEARNED,
   "eval": _LEARNED,
+  "score": {"score": "urbex.loops.score:ScoreSettings"},
+  "generate": {"generate": "urbex.loops.generate:GenerateSettings"},
+  "export": {"export": "urbex.loops.export:ExportSettings"},
   "zeroshot": {**_LEARNED, "zeroshot": "urbex.loops.zeroshot:ZeroshotSettings"},
 }
 

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -161,3 +162,19 @@ class TestLive:
     ours_loss, ours = our_gradients(name, config_of(tied))
     parity.check_loss(ours_loss, loss)
     parity.check_gradients(ours, wanted)
+
+
+@pytest.mark.torch
+def test_half_precision_loses_no_more_than_transformers():
+  oracle = pytest.importorskip("tests.support.qwen3_vl_oracle")
+  torch = pytest.importorskip("torch")
+  name = "two_sizes"
+  case, model = cases.CASES[name], oracle.build(cases.config_dict())
+  exact = oracle.run(model, case)["logits"].detach().numpy()[case.valid_BT]
+  theirs = oracle.run(model.to(torch.bfloat16), case)["logits"].float()
+  half = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params_of())
+  ours = forward_program(config_of())(half, cases.inputs(case, config_of()))
+  rows, tokens = case.valid_BT.shape
+  ours = np.asarray(ours)[:rows, :tokens][case.valid_BT]
+  lost = np.abs(theirs.detach().numpy()[case.valid_BT] - exact).mean()
+  assert np.abs(ours - exact).mean() < 1.25 * lost

@@ -6,6 +6,7 @@ Needs torch and transformers. With a path to the public chat template (the trl w
 has it as chat_templates/qwen3_vl.jinja) the chat goldens are written too.
 """
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -13,12 +14,13 @@ from pathlib import Path
 import jinja2.sandbox
 import numpy as np
 
-from tests.support import chat_cases
+from tests.support import chat_cases, photos
 from tests.support import qwen3_vl_cases as cases
 from urbex.core import files
 
 FOLDER = Path(__file__).parent / "goldens"
 MODEL, CHAT = FOLDER / "qwen3_vl.npz", FOLDER / "chat.json"
+PIXELS = FOLDER / "pixels.json"
 
 # The case whose gradients are stored; logits, layers and loss are those of all cases.
 DIFFERENTIATED = "left_padded"
@@ -52,6 +54,27 @@ def write_model() -> None:
   np.savez_compressed(MODEL, **arrays)
 
 
+def pixels_digest(grid: tuple[int, int], values: np.ndarray) -> str:
+  """Returns one line that two processors share only if every bit is the same."""
+  digest = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+  return f"{grid[0]} x {grid[1]} {values.dtype} {digest}"
+
+
+def write_pixels() -> None:
+  """Writes digests of what the PIL processor makes of each photo."""
+  import transformers
+
+  digests = {}
+  for name, (*size, processor) in photos.SIZES.items():
+    theirs = transformers.Qwen2VLImageProcessorPil(**processor.to_dict())
+    out = theirs(
+      photos.photo(*size), return_tensors="np", input_data_format="channels_last"
+    )
+    grid = tuple(out["image_grid_thw"][0, 1:].tolist())
+    digests[name] = pixels_digest(grid, out["pixel_values"])
+  files.write_json(PIXELS, digests)
+
+
 def write_chat(template: Path) -> None:
   """Writes what the public template makes of each conversation."""
   environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -69,5 +92,6 @@ def write_chat(template: Path) -> None:
 
 if __name__ == "__main__":
   write_model()
+  write_pixels()
   if len(sys.argv) > 1:
     write_chat(Path(sys.argv[1]))

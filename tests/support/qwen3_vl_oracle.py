@@ -4,6 +4,7 @@ Importing this module needs torch and transformers: tests that use it are marked
 `torch`, and the goldens it writes (qwen3_vl_goldens.py) need neither.
 """
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import torch
 import transformers
 
 from tests.support import qwen3_vl_cases as cases
+from urbex.core.types import Params
 from urbex.model.config import ModelConfig
+from urbex.model.names import names
 
 
 def build(config: dict) -> transformers.PreTrainedModel:
@@ -24,6 +27,19 @@ def build(config: dict) -> transformers.PreTrainedModel:
       parameter.copy_(torch.from_numpy(tensors.pop(name)))
   assert not tensors, f"transformers has no {sorted(tensors)}"
   return model
+
+
+def fill(
+  model: transformers.PreTrainedModel, config: ModelConfig, params: Params
+) -> None:
+  """Copies a tree of ours into a model."""
+  parameters = dict(model.named_parameters())
+  for row in names(config):
+    leaf = functools.reduce(lambda tree, key: tree[key], row.path, params)
+    for k, theirs in enumerate(row.theirs):
+      layer = row.to_theirs(np.asarray(leaf[k] if row.stacked else leaf), config)
+      with torch.no_grad():
+        parameters[theirs].copy_(torch.from_numpy(layer))
 
 
 def load(folder: Path) -> transformers.PreTrainedModel:
