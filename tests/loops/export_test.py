@@ -7,6 +7,7 @@ import pytest
 from tests.support import qwen3_vl_cases as cases
 from urbex import launch
 from urbex.core import files
+from urbex.loops import policy
 from urbex.loops.policy import Policy
 from urbex.model.adapters import save_adapters
 from urbex.model.checkpoint import save_folder
@@ -41,6 +42,12 @@ def test_a_copy_is_bit_equal_and_whole(policy_folder, tmp_path):
   assert {path.name for path in (tmp_path / "out").iterdir()} == names
 
 
+def test_a_large_model_says_how_much_of_it_is_read(policy_folder, monkeypatch, capsys):
+  monkeypatch.setattr(policy, "LARGE", 0)
+  Policy.from_folder(policy_folder)
+  assert "million parameters read" in capsys.readouterr().err
+
+
 def test_half_precision_is_rounded_once(policy_folder, tmp_path):
   assert export(policy_folder, tmp_path / "out", "--config.export.dtype=bfloat16") == 0
   assert files.read_json(tmp_path / "out" / "config.json")["dtype"] == "bfloat16"
@@ -50,12 +57,12 @@ def test_half_precision_is_rounded_once(policy_folder, tmp_path):
 
 
 def test_adapters_are_merged(policy_folder, tmp_path, trained):
-  policy = Policy.from_folder(policy_folder)
-  adapters = trained(policy.config)
-  save_adapters(tmp_path / "adapters", adapters, policy.config, SETTINGS)
+  base = Policy.from_folder(policy_folder)
+  adapters = trained(base.config)
+  save_adapters(tmp_path / "adapters", adapters, base.config, SETTINGS)
   added = f"--config.adapters={tmp_path / 'adapters'}"
   assert export(policy_folder, tmp_path / "out", added) == 0
-  wanted = merge(policy.params, adapters, SETTINGS)
+  wanted = merge(base.params, adapters, SETTINGS)
   found = Policy.from_folder(tmp_path / "out").params
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, wanted)
 

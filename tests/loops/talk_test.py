@@ -1,5 +1,6 @@
 """Score and generate, as a user runs them; transformers is the oracle of both."""
 
+import itertools
 import json
 
 import jax
@@ -141,17 +142,23 @@ def transformers_on(folder, talk, ids_T):
 
 
 class TestGenerate:
+  @pytest.fixture(autouse=True)
+  def one_program(self, monkeypatch):
+    """Answers of any length are written by the same compiled steps."""
+    monkeypatch.setattr(generate, "PIECE", 8)
+
   def test_the_reply_in_the_file_is_not_read(self, policy_folder, folder, talk):
     files.write_json(folder / "open.json", MESSAGES[:-1])
     unanswered = open_talk(policy_folder, folder / "open.json")
     assert words(unanswered, max_tokens=8) == words(talk, max_tokens=8)
 
   def test_pieces_of_any_length_are_one_answer(self, talk, monkeypatch):
-    whole = pieces(talk, max_tokens=11, temperature=1.0)
-    monkeypatch.setattr(generate, "PIECE", 3)
-    cut = pieces(talk, max_tokens=11, temperature=1.0)
-    assert [token for piece in cut for token in piece] == whole[0]
-    assert [len(piece) for piece in cut] == [3, 3, 3, 2]
+    eight = pieces(talk, max_tokens=11, temperature=1.0)
+    monkeypatch.setattr(generate, "PIECE", 5)
+    five = pieces(talk, max_tokens=11, temperature=1.0)
+    assert [len(piece) for piece in eight] == [8, 3]
+    assert [len(piece) for piece in five] == [5, 5, 1]
+    assert [*itertools.chain(*eight)] == [*itertools.chain(*five)]
 
   def test_the_seed_decides_a_draw(self, talk):
     draws = [words(talk, max_tokens=8, temperature=1.0, seed=s) for s in (0, 0, 1)]

@@ -75,7 +75,7 @@ def test_wrong_tensors_are_named(folder, change, message):
     ({"use_dora": True}, "use_dora is True; this code runs only False"),
     ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
     ({"r": 0}, "r is 0"),
-    ({"lora_alpha": None}, "lora_alpha None"),
+    ({"lora_alpha": None}, "r is 2 and lora_alpha None"),
   ],
 )
 def test_adapters_of_another_kind_are_refused(folder, values, message):

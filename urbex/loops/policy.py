@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -11,6 +13,7 @@ from jax.sharding import Mesh
 
 from urbex.core.errors import UserError
 from urbex.core.types import Params
+from urbex.loops.progress import Progress
 from urbex.model.adapters import load_adapters
 from urbex.model.checkpoint import load_params, save_folder, shapes
 from urbex.model.config import ModelConfig
@@ -18,6 +21,9 @@ from urbex.model.lora import merge
 from urbex.model.partition import shardings
 from urbex.model.preprocess import Preprocessor
 from urbex.model.tokenizer import Tokenizer
+
+# Parameters above which reading a model takes long enough to say how far it is.
+LARGE = 200_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Policy:
     _check_fit(folder, config, tokenizer, preprocessor)
     extra = None if adapters is None else load_adapters(adapters, config)
     places = None if mesh is None else shardings(shapes(config), mesh)
-    params = load_params(folder, config, dtype, places)
+    params = load_params(folder, config, dtype, places, _reporter(folder, config))
     if extra is not None:
       params = _merge(params, *extra)
     return cls(folder, config, params, tokenizer, preprocessor)
@@ -85,6 +91,15 @@ class Policy:
   def checksum(self) -> str:
     """Returns 8 hex digits of the weights; see `checksum`."""
     return f"{int(checksum(self.params)):08x}"
+
+
+def _reporter(folder: Path, config: ModelConfig) -> Callable[[int], None] | None:
+  """Returns what shows how far the reading of a large model is."""
+  total = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes(config)))
+  if total < LARGE:
+    return None
+  progress = Progress(total // 10**6, f"{folder.name}: million parameters read")
+  return lambda done: progress.update(done // 10**6)
 
 
 def _check_fit(

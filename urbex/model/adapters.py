@@ -105,6 +105,7 @@ def save_adapters(
   with files.new_directory(folder) as new:
     files.write_json(new / CONFIG, values)
     safetensors.numpy.save_file(tensors, new / WEIGHTS, metadata={"format": "pt"})
+    (new / WEIGHTS).chmod(0o644)
 
 
 def load_adapters(

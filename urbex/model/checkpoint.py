@@ -6,7 +6,7 @@ Nothing is unpickled: the files hold a JSON header and raw numbers.
 import contextlib
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ def load_params(
   config: ModelConfig,
   dtype=jnp.float32,
   shardings: Any | None = None,
+  report: Callable[[int], None] | None = None,
 ) -> Params:
   """Reads a checkpoint straight onto its devices.
 
@@ -55,6 +56,7 @@ def load_params(
     dtype: dtype of the loaded parameters.
     shardings: a tree of jax shardings like the parameters; None means the default
       device.
+    report: called now and then with the number of parameters read so far.
 
   Raises:
     UserError: a tensor is missing, unexpected, of another shape or no float; a file
@@ -62,7 +64,7 @@ def load_params(
   """
   folder = Path(folder)
   tree: Params = {}
-  ours = shapes(config)
+  ours, done = shapes(config), 0
   with contextlib.ExitStack() as stack:
     tensors = _open(folder, stack)
     table = names(config)
@@ -73,6 +75,9 @@ def load_params(
       leaf, sharding = _get(ours, name.path), _get(shardings, name.path)
       sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
       _set(tree, name.path, _place(tensors, name, leaf.shape, dtype, sharding))
+      done += math.prod(leaf.shape)
+      if report is not None:
+        report(done)
   return tree
 
 

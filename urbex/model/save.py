@@ -88,6 +88,7 @@ def _write_shards(params, config, folder: Path, dtype, shard_bytes: int):
       safetensors.numpy.save_file(pending, folder / shard, metadata={"format": "pt"})
     except safetensors.SafetensorError as error:
       raise UserError(f"{folder}: cannot write {shard}: {error}") from error
+    (folder / shard).chmod(0o644)  # The writer's own mode is for one user alone.
     shards[shard] = list(pending)
     sizes.append(sum(a.nbytes for a in pending.values()))
     pending.clear()
