@@ -9,6 +9,7 @@ import dataclasses
 import os
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from urbex.loops import hlo, plan_shapes
 from urbex.loops import mesh as meshes
 from urbex.loops.devices import Device, find_device
 from urbex.loops.grpo import GrpoSettings
-from urbex.loops.plan_table import Plan, Program, table
+from urbex.loops.plan_table import PHASES, Plan, Program, table
+from urbex.loops.progress import Progress
 from urbex.loops.setup import find_policy
 from urbex.loops.state import Optimisation, abstract_state, make_optimizer
 from urbex.loops.update import Updater, UpdateSettings
@@ -177,15 +179,25 @@ def make_plan(config: ConfigDict) -> Plan:
     turn_tokens=settings.turn_tokens,
     dtypes=(updates.compute, rollout.weights),
   )
-  _plan_update(made, config, model, mesh, updates)
-  _plan_rollout(made, model, mesh, rollout)
+  progress = Progress(len(PHASES), "plan: programs compiled", every_s=0)
+  for name, program in _programs(made, config, model, mesh, updates, rollout):
+    made.programs[name] = program
+    progress.update(len(made.programs))
   made.compile_s = time.perf_counter() - started_s
   return made
 
 
+def _programs(
+  made: Plan, config: ConfigDict, model: ModelConfig, mesh: Mesh, updates, rollout
+) -> Iterator[tuple[str, Program]]:
+  """Compiles programs one by one; what lies on the devices goes into `made`."""
+  yield from _plan_update(made, config, model, mesh, updates)
+  yield from _plan_rollout(made, model, mesh, rollout)
+
+
 def _plan_update(
   made: Plan, config: ConfigDict, model: ModelConfig, mesh: Mesh, settings
-) -> None:
+) -> Iterator[tuple[str, Program]]:
   """Compiles a micro-batch's gradient and the optimiser's step."""
   loss = section(config, "loss", LossSettings)
   optimisation = section(config, "optimisation", Optimisation)
@@ -212,13 +224,15 @@ def _plan_update(
     "gradients": size(params),
     "batches": size(part) * made.work.micro_batches,
   }
-  for name, lowered in updater.lower(state, part).items():
-    made.programs[name] = _compiled(lowered, settings.compute)
   chunk = min(1024, made.work.batch.policy)
   made.logits["update"] = 4 * chunk * model.text.vocab_size
+  for name, lowered in updater.lower(state, part).items():
+    yield name, _compiled(lowered, settings.compute)
 
 
-def _plan_rollout(made: Plan, model: ModelConfig, mesh: Mesh, settings) -> None:
+def _plan_rollout(
+  made: Plan, model: ModelConfig, mesh: Mesh, settings
+) -> Iterator[tuple[str, Program]]:
   """Compiles a prefill and a decoder's turn.
 
   They are compiled in float32: of a bfloat16 product the CPU's compiler makes float32
@@ -241,10 +255,11 @@ def _plan_rollout(made: Plan, model: ModelConfig, mesh: Mesh, settings) -> None:
   programs = split.programs_on(mesh if mesh.size > 1 else None)
   chunk = plan_shapes.prompt_chunk(work, mesh)
   lowered = programs.prefill.lower(params, model, chunk, features)
-  made.programs["prefill"] = _compiled(lowered, settings.weights, narrow=True)
+  yield "prefill", _compiled(lowered, settings.weights, narrow=True)
   row = meshes.by_row(mesh)
   keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), work.slots))
   place, V = plan_shapes.array, model.text.vocab_size
+  made.logits["decode"] = 4 * work.slots // meshes.data_size(mesh) * V
   lowered = programs.decode.lower(
     params,
     model,
@@ -258,8 +273,7 @@ def _plan_rollout(made: Plan, model: ModelConfig, mesh: Mesh, settings) -> None:
     max_tokens=settings.max_turn_tokens,
     greedy=settings.greedy,
   )
-  made.programs["decode"] = _compiled(lowered, settings.weights, narrow=True)
-  made.logits["decode"] = 4 * work.slots // meshes.data_size(mesh) * V
+  yield "decode", _compiled(lowered, settings.weights, narrow=True)
 
 
 def _compiled(lowered: jax.stages.Lowered, dtype: str, narrow: bool = False) -> Program:
