@@ -98,6 +98,21 @@ def test_ctrl_c_saves_the_step_in_flight(tmp_path, steps):
   assert run(tmp_path, 10).total == whole.total
 
 
+def test_ctrl_c_while_numbers_are_written_saves_the_step(tmp_path, monkeypatch):
+  """Steps are dispatched ahead: most of the waiting is for the numbers to log."""
+  write = MetricLog.scalars
+
+  def interrupted(self, number, values):
+    write(self, number, values)
+    if number == 4:
+      os.kill(os.getpid(), signal.SIGINT)
+
+  monkeypatch.setattr(MetricLog, "scalars", interrupted)
+  with pytest.raises(KeyboardInterrupt):
+    run(tmp_path, 10)
+  assert (tmp_path / "checkpoints" / "4").is_dir()
+
+
 def test_a_handled_sigterm_saves_too_and_ends_as_handled(tmp_path):
   def terminate(number, frame):
     raise SystemExit(128 + number)

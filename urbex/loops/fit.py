@@ -122,7 +122,7 @@ def fit(
     log_offset: steps of earlier stages, added to the log's x axis.
 
   Raises:
-    KeyboardInterrupt: after the step in flight is saved.
+    KeyboardInterrupt, SystemExit: on a signal, after the step in flight is saved.
   """
   first = int(state.step)
   progress = Progress(settings.steps, label, done=first)
@@ -141,9 +141,11 @@ def fit(
         log.scalars(log_offset + number, {f"{label}/{k}": v for k, v in means.items()})
         progress.update(number, {"loss": means["loss"]})
         rows, began = [], time.monotonic()
-      if number % settings.save_every == 0 or last:
+      # Asked anew: most of the wait is above, for the numbers.
+      if number % settings.save_every == 0 or last or interrupt.asked:
         store.save(number, state)
-      interrupt.obey()
+        # Here alone: what comes after the question waits for the next step's save.
+        interrupt.obey()
   return state
 
 
