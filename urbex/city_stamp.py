@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from urbex.core.errors import UserError
-from urbex.core.files import read_json, sha256
+from urbex.core.files import read_object, sha256
 from urbex.core.run import differences
 from urbex.data.osm_city import CitySettings
 from urbex.data.osm_pbf import packaged_extract
@@ -44,11 +44,24 @@ def extract_hash(city: CitySettings) -> str:
 
 
 def read_stamp(folder: Path) -> dict[str, Any] | None:
-  """Returns what a folder was made from, None where nothing is built yet."""
+  """Returns what a folder was made from, None where nothing is built yet.
+
+  Raises:
+    UserError: the stamp is damaged.
+  """
   path = folder / STAMP
-  stamp = read_json(path) if path.exists() else {"scenes": []}
-  if not stamp["scenes"]:
+  if not path.exists():
     return None
+  stamp = read_object(path, "a city's stamp")
+  scenes, recipe = stamp.get("scenes"), stamp.get("recipe")
+  if scenes == []:
+    return None
+  named = isinstance(scenes, list) and isinstance(recipe, dict) and "source" in stamp
+  if not named or not {"extract", "city", "store"} <= recipe.keys():
+    raise UserError(
+      f"{path}: does not say which scenes were made from what; remove it, and they "
+      "are built again"
+    )
   if stamp["recipe"]["extract"] == "packaged":
     # So stamps said before they named the bytes of the packaged extract too.
     stamp["recipe"]["extract"] = sha256(packaged_extract())

@@ -9,7 +9,7 @@ import pytest
 
 from urbex.core.errors import UserError
 from urbex.core.files import read_json
-from urbex.core.run import Run, config_hash, differences
+from urbex.core.run import Run, config_hash, differences, finished_steps
 
 CONFIG = {"seed": 3, "train": {"steps": 100, "lr": 1e-4}, "splits": ("nd", "no")}
 
@@ -132,3 +132,17 @@ def test_a_cut_config_is_named(tmp_path):
   (tmp_path / "config.json").write_text(json.dumps(CONFIG)[:20])
   with pytest.raises(UserError, match=r"config\.json: not valid JSON"):
     open_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3"])
+def test_a_config_that_is_no_object_is_named(tmp_path, text):
+  (tmp_path / "config.json").write_text(text)
+  with pytest.raises(UserError, match=r"config\.json: holds"):
+    open_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"steps": 5}'])
+def test_a_manifest_of_something_else_is_named(tmp_path, text):
+  (tmp_path / "manifest.json").write_text(text)
+  with pytest.raises(UserError, match=r"manifest\.json: "):
+    finished_steps(tmp_path)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from urbex.core.errors import UserError
-from urbex.core.files import read_json, write_json
+from urbex.core.files import read_object, write_json
 from urbex.core.lock import HeldError, hold
 
 # Packages whose version can change a result.
@@ -103,7 +103,17 @@ def finished_steps(folder: str | os.PathLike) -> frozenset[str]:
     UserError: the manifest is damaged.
   """
   path = Path(folder) / "manifest.json"
-  return frozenset(read_json(path)["steps"]) if path.is_file() else frozenset()
+  return frozenset(_read_manifest(path)["steps"]) if path.is_file() else frozenset()
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+  manifest = read_object(path, "a run's manifest")
+  if not isinstance(manifest.get("steps"), dict):
+    raise UserError(
+      f"{path}: want the finished steps under 'steps', found "
+      f"{manifest.get('steps')!r}; remove it, and every step is done again"
+    )
+  return manifest
 
 
 class Run:
@@ -173,7 +183,7 @@ class Run:
     if not path.exists():
       write_json(path, {**self.config, "config_hash": self.config_hash})
       return False
-    old = read_json(path)
+    old = read_object(path, "a run's config")
     old.pop("config_hash", None)
     lines = differences(old, self.config, may_differ)
     if lines:
@@ -185,7 +195,8 @@ class Run:
 
   def __enter__(self) -> Self:
     path = self.folder / "manifest.json"
-    manifest = read_json(path) if path.exists() else {"steps": {}, "started": _now()}
+    new = {"steps": {}, "started": _now()}
+    manifest = _read_manifest(path) if path.exists() else new
     self._manifest = {
       **manifest,
       "name": self.name,
