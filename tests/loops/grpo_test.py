@@ -138,3 +138,12 @@ def test_absent_policy_is_named(scenes_folder, tmp_path):
   config = trial_config(tmp_path / "nowhere", scenes_folder)
   with pytest.raises(UserError, match="nowhere"):
     train(tmp_path / "run", config)
+
+
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [("keep", 0), ("tensor", 0), ("workers", -1), ("watch_queries", -1)],
+)
+def test_a_setting_out_of_range_is_told_before_any_step(name, value):
+  with pytest.raises(UserError, match=rf"grpo\.{name}: want at least .* found {value}"):
+    grpo.GrpoSettings(**{name: value})

@@ -80,3 +80,10 @@ class TestApplyGradients:
       jax.tree.leaves((after.params, after.opt_state)),
     ):
       np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("name", ["lr", "clip", "tower", "weight_decay", "warmup"])
+@pytest.mark.parametrize("value", [-1, float("nan")])
+def test_a_negative_rate_is_refused(name, value):
+  with pytest.raises(UserError, match=rf"^{name}: want at least 0"):
+    state.Optimisation(**{name: value})

@@ -54,7 +54,8 @@ class GrpoSettings:
     keep: checkpoints that stay.
     watch_every: steps between looks at another split; 0 is never.
     watch_split: of those looks.
-    watch_queries: of each look; as many as rollouts a step need no further program.
+    watch_queries: of each look; as many as rollouts a step need no further program. 0
+      is all of the split.
     picture_every: steps between searches drawn in TensorBoard; 0 is never.
   """
 
@@ -82,7 +83,13 @@ class GrpoSettings:
       ("steps", 1),
       ("questions", 1),
       ("group", 2),
+      ("tensor", 1),
+      ("workers", 0),
       ("save_every", 1),
+      ("keep", 1),
+      ("watch_every", 0),
+      ("watch_queries", 0),
+      ("picture_every", 0),
     ):
       if getattr(self, name) < least:
         raise UserError(
@@ -193,10 +200,11 @@ class Trainer:
         self.log.scalars(number, {**stats, "lr": rate})
         if settings.picture_every and (number - 1) % settings.picture_every == 0:
           self.draw(number, played)
+        progress.update(number, {k: stats[k] for k in ("reward", "iou", "answered")})
         if number % settings.save_every == 0 or last or interrupt.asked:
           self.store.save(number, self.state)
-        progress.update(number, {k: stats[k] for k in ("reward", "iou", "answered")})
-        interrupt.obey()
+          # Here alone: a signal that comes later waits for the next step's save.
+          interrupt.obey()
 
   def export(self, folder: Path) -> None:
     """Writes the trained policy to `policy/`, and what LoRA trained to `adapters/`."""

@@ -1,6 +1,7 @@
 """What a training run carries from step to step, and how a gradient changes it."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -52,6 +53,10 @@ class Optimisation:
         f"steps: a {self.schedule} schedule wants more than warmup={self.warmup} "
         f"steps, found {self.steps}"
       )
+    for name in ("lr", "lr_end", "warmup", "weight_decay", "clip", "tower"):
+      value = getattr(self, name)
+      if not 0 <= value < math.inf:
+        raise UserError(f"{name}: want at least 0, found {value}")
     if not 0 <= self.decay_from < 1:
       raise UserError(f"decay_from: want a share in [0, 1), found {self.decay_from}")
 
