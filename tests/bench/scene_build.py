@@ -6,6 +6,7 @@ this process, whose interpreter and compiled kernels count. The generated city's
 time is left out. `against` tiling is numpy: the same points sorted by tile with
 `argsort` and gathered, all of them in memory. 5e6 and 2e7 points by default; the
 targets are for 1e8: `--points 100000000`, which wants 8 GB of disk and minutes.
+`read_*` are the readers alone; `against` text is `numpy.loadtxt`, LAZ is `laspy.read`.
 """
 
 import argparse
@@ -13,12 +14,14 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from tests.support.clouds import ply_bytes, town, write_las, write_text
 from tests.support.streamed_city import StreamedCity
+from urbex.data.clouds.opening import open_cloud
 from urbex.data.records import CloudChunk
 from urbex.scene.store import open_scene
 from urbex.scene.stream import READ, TILE, build_store
@@ -101,6 +104,44 @@ def measure(points: int, folder: Path) -> dict[str, float]:
   }
 
 
+def rate(points: int, call: Callable[[], object]) -> float:
+  """Returns million points a CPU-second of a call; the second of two counts."""
+  for _ in range(2):
+    start_s = time.process_time()
+    call()
+    spent_s = time.process_time() - start_s
+  return points / 1e6 / spent_s
+
+
+def readers(points: int, folder: Path) -> Iterator[tuple[str, float, float | None]]:
+  """Yields name, million points a CPU-second, and the peer's."""
+  import laspy
+
+  table_N7 = town(points)
+  ply, laz, text = (folder / f"town.{kind}" for kind in ("ply", "laz", "csv"))
+  ply.write_bytes(ply_bytes(table_N7))
+  write_las(laz, table_N7)
+  write_text(text, table_N7, "x,y,z,r,g,b,class\n")
+  peers = {
+    ply: None,
+    laz: lambda: laspy.read(laz).xyz,
+    text: lambda: np.loadtxt(text, delimiter=",", skiprows=1),
+  }
+  for path, peer in peers.items():
+    ours = rate(points, lambda path=path: list(open_cloud(path).rows()))
+    yield f"read_{path.suffix[1:]}", ours, peer and rate(points, peer)
+
+
+def show(
+  name: str, value: float, against: float | None, unit="Mpts/CPU-s", **facts: int
+) -> None:
+  """Prints one row."""
+  row = {"name": name, "value": round(value, 2), "unit": unit, **facts}
+  row["against"] = against and round(against, 2)
+  row["ratio"] = against and round(value / against, 2)
+  print(json.dumps(row), flush=True)
+
+
 def main() -> None:
   """Prints a row a measurement."""
   parser = argparse.ArgumentParser(description=__doc__)
@@ -109,21 +150,16 @@ def main() -> None:
   args = parser.parse_args()
   sizes = [1_000_000] if args.quick else args.points
   units = {"build_memory_mb": "MB", "build_open_ms": "ms"}
-  with tempfile.TemporaryDirectory() as folder:
-    measure(200_000, Path(folder) / "warm")  # compiles
+  with tempfile.TemporaryDirectory() as name:
+    folder = Path(name)
+    for name, value, peer in readers(100_000 if args.quick else 500_000, folder):
+      show(name, value, peer)
+    measure(200_000, folder / "warm")  # compiles
     peer = numpy_rate(min(min(sizes), 5_000_000))
     for points in sizes:
-      for name, value in measure(points, Path(folder) / "city").items():
+      for name, value in measure(points, folder / "city").items():
         against = peer if name == "build_tiling" else TARGETS.get(name)
-        row = {
-          "name": name,
-          "value": round(value, 2),
-          "unit": units.get(name, "Mpts/CPU-s"),
-          "points": points,
-          "against": against and round(against, 2),
-          "ratio": against and round(value / against, 2),
-        }
-        print(json.dumps(row), flush=True)
+        show(name, value, against, units.get(name, "Mpts/CPU-s"), points=points)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def test_layouts():
   ("text", "separator", "status", "detail"),
   [
     ("1 2\n3 x4\n", " ", numbers.NOT_A_NUMBER, 1),
-    ("1,2\n3,\n", ",", numbers.WRONG_COUNT, 1),
+    ("1,2\n3,\n", ",", numbers.NOT_A_NUMBER, 1),
     ("1,2\n,4\n", ",", numbers.NOT_A_NUMBER, 0),
     ("1 2\n3\n", " ", numbers.WRONG_COUNT, 1),
     ("1 2\n3 4 5\n", " ", numbers.WRONG_COUNT, 3),

@@ -48,56 +48,67 @@ def _scale(mantissa, exponent):
 
 
 @numba.njit(cache=True, nogil=True)
-def _word(buf_B, i, stop):
-  """Reads nan, inf and their longer forms; returns value and whether it is one."""
-  if stop - i >= 3:
+def _word(buf_B, i):
+  """Reads nan, inf and their longer forms; returns value, end and success."""
+  value, good = 0.0, False
+  if len(buf_B) - i >= 3:
     a, b, c = buf_B[i] | 32, buf_B[i + 1] | 32, buf_B[i + 2] | 32
     if a == 110 and b == 97 and c == 110:
-      return np.nan, True
-    if a == 105 and b == 110 and c == 102:
-      return np.inf, True
-  return 0.0, False
+      value, good = np.nan, True
+    elif a == 105 and b == 110 and c == 102:
+      value, good = np.inf, True
+  while good and i < len(buf_B) and (97 <= buf_B[i] | 32 <= 122):
+    i += 1
+  return value, i, good
 
 
 @numba.njit(cache=True, nogil=True)
-def _number(buf_B, i, stop):
-  """Reads the token i to stop as a decimal number; returns value and success."""
+def _exponent(buf_B, i):
+  """Reads what follows an e; returns the power, its end and success."""
+  size = len(buf_B)
+  lower = i < size and buf_B[i] == _MINUS
+  if lower or (i < size and buf_B[i] == _PLUS):
+    i += 1
+  power, first = 0, i
+  while i < size and _DIGIT_0 <= buf_B[i] <= _DIGIT_0 + 9:
+    power = min(power * 10 + np.int64(buf_B[i]) - _DIGIT_0, 9999)
+    i += 1
+  return (-power if lower else power), i, i > first
+
+
+@numba.njit(cache=True, nogil=True)
+def _number(buf_B, i):
+  """Reads a decimal number as far as it goes; returns value, end and success."""
+  size = len(buf_B)
   negative = buf_B[i] == _MINUS
   if negative or buf_B[i] == _PLUS:
     i += 1
-  mantissa, digits, exponent, seen, point = np.uint64(0), 0, 0, False, False
-  while i < stop:
-    c = buf_B[i]
-    if c == _DOT and not point:
-      point = True
-    elif _DIGIT_0 <= c <= _DIGIT_0 + 9:
-      seen = True
+  mantissa, digits, exponent, first = np.uint64(0), 0, 0, i
+  point = -1
+  while i < size:
+    digit = buf_B[i] - np.uint8(_DIGIT_0)  # below 48 wraps to above 9
+    if digit <= 9:
       if digits < _MOST_DIGITS:
-        mantissa = mantissa * np.uint64(10) + np.uint64(c - _DIGIT_0)
-        digits += mantissa > 0
-        exponent -= point
+        mantissa = mantissa * np.uint64(10) + np.uint64(digit)
+        digits += mantissa != 0
       else:
-        exponent += not point
+        exponent += 1
+    elif buf_B[i] == _DOT and point < 0:
+      point = i
     else:
       break
     i += 1
-  if not seen:
-    value, good = _word(buf_B, i, stop)
-    return (-value if negative else value), good
-  if i < stop and buf_B[i] | 32 == 101:
-    i += 1
-    lower = i < stop and buf_B[i] == _MINUS
-    if i < stop and (lower or buf_B[i] == _PLUS):
-      i += 1
-    power, first = 0, i
-    while i < stop and _DIGIT_0 <= buf_B[i] <= _DIGIT_0 + 9:
-      power = min(power * 10 + np.int64(buf_B[i]) - _DIGIT_0, 9999)
-      i += 1
-    if i == first:
-      return 0.0, False
-    exponent += -power if lower else power
+  if i - first - (point >= 0) == 0:
+    value, i, good = _word(buf_B, i)
+    return (-value if negative else value), i, good
+  if point >= 0:
+    exponent -= i - point - 1
+  good = True
+  if i < size and buf_B[i] | 32 == 101:
+    power, i, good = _exponent(buf_B, i + 1)
+    exponent += power
   value = _scale(mantissa, exponent)
-  return (-value if negative else value), i == stop
+  return (-value if negative else value), i, good
 
 
 @numba.njit(cache=True, nogil=True)
@@ -109,27 +120,29 @@ def _is_blank(c, separator):
 def _line(buf_B, i, separator, keep_C, row_C):
   """Reads the line at i; returns columns found, the first bad one, the line's end."""
   columns, bad, size = 0, -1, len(buf_B)
-  while i < size and buf_B[i] != NEWLINE:
+  open_field = False  # a separator stands before the line's end
+  while i < size:
     while i < size and _is_blank(buf_B[i], separator):
       i += 1
-    first = i
+    if i == size or (buf_B[i] == NEWLINE and not open_field):
+      break
+    kept = columns < len(keep_C) and keep_C[columns]
+    good = not kept
+    if kept and buf_B[i] != separator and buf_B[i] != NEWLINE:
+      row_C[columns], i, good = _number(buf_B, i)
+    # To the field's end: a number has nothing but blanks behind it.
     while i < size and buf_B[i] != NEWLINE and buf_B[i] != separator:
-      if separator == SPACE and _is_blank(buf_B[i], separator):
-        break
+      if _is_blank(buf_B[i], separator):
+        if separator == SPACE:
+          break
+      elif kept:
+        good = False
       i += 1
-    stop = i
-    while stop > first and _is_blank(buf_B[stop - 1], separator):
-      stop -= 1
-    if stop == first and separator == SPACE:
-      continue
-    if columns < len(keep_C) and keep_C[columns]:
-      value, good = (0.0, False) if stop == first else _number(buf_B, first, stop)
-      row_C[columns] = value
-      if not good and bad < 0:
-        bad = columns
+    if not good and bad < 0:
+      bad = columns
     columns += 1
-    if i < size and buf_B[i] == separator and separator != SPACE:
-      i += 1
+    open_field = i < size and buf_B[i] == separator and separator != SPACE
+    i += open_field
   return columns, bad, i
 
 
