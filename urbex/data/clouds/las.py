@@ -29,40 +29,9 @@ from urbex.data.clouds.las_header import (
   read_data,
   read_header,
 )
+from urbex.data.clouds.las_system import read_system
 
 SAMPLE_CHUNKS = 16  # compressed chunks that are looked at in a large file
-
-# GeoTIFF keys (OGC 19-008): a projected, a geographic and a vertical system by EPSG
-# code, and the unit of heights.
-_PROJECTED, _GEOGRAPHIC, _VERTICAL_UNIT = 3072, 2048, 4099
-_USER_DEFINED = 32767
-_UNIT_M = {9001: 1.0, 9002: 0.3048, 9003: 1200 / 3937}  # EPSG's units of length
-
-
-def _geo_keys(raw: bytes) -> dict[int, int]:
-  """Returns the keys of a GeoTIFF directory whose value is a short number."""
-  shorts = struct.unpack(f"<{len(raw) // 2}H", raw[: len(raw) // 2 * 2])
-  rows = [shorts[k : k + 4] for k in range(4, len(shorts) - 3, 4)]
-  return {key: value for key, place, _, value in rows if place == 0}
-
-
-def _coordinates(
-  path: Path, header: LasHeader
-) -> tuple[str | None, float | None, tuple[str, ...]]:
-  """Returns the CRS, metres a unit of height, and notes."""
-  found = {r.number: r for r in header.records if r.user == "LASF_Projection"}
-  keys = _geo_keys(read_data(path, found[34735])) if 34735 in found else {}
-  z_unit_m = _UNIT_M.get(keys.get(_VERTICAL_UNIT, 0))
-  if 2112 in found:
-    text = read_data(path, found[2112]).split(b"\0")[0].decode("utf-8", "replace")
-    if text.strip():
-      return text.strip(), z_unit_m, ()
-  for key in (_PROJECTED, _GEOGRAPHIC):
-    if keys.get(key, _USER_DEFINED) not in (0, _USER_DEFINED):
-      return f"EPSG:{keys[key]}", z_unit_m, ()
-  if keys.get(_PROJECTED) == _USER_DEFINED:
-    return None, z_unit_m, ("its GeoTIFF keys describe a system without an EPSG code",)
-  return None, z_unit_m, ()
 
 
 def _chunk_table(path: Path, las: LasHeader) -> list[tuple[int, int]]:
@@ -123,11 +92,19 @@ def _check_layers(path: Path, las: LasHeader, lengths: list[int]) -> None:
     )
 
 
-def _unreadable(path: Path, error: Exception) -> UserError:
-  reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-  return UserError(
-    f"{path}: cannot be unpacked ({reason}); it is cut or damaged: get a whole copy"
-  )
+@contextlib.contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+  """Tells in one line what laspy and lazrs find wrong with a file."""
+  import laspy
+  import lazrs
+
+  try:
+    yield
+  except (laspy.errors.LaspyException, lazrs.LazrsError, ValueError) as error:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    raise UserError(
+      f"{path}: cannot be unpacked ({reason}); it is cut or damaged: get a whole copy"
+    ) from error
 
 
 class LasFile(CloudFile):
@@ -149,7 +126,7 @@ class LasFile(CloudFile):
     packed = las.packed and las.points
     self._table = _chunk_table(path, las) if packed else []
     dimensions = laspy.PointFormat(las.point_format).dimensions
-    crs, z_unit_m, notes = _coordinates(path, las)
+    crs, z_unit_m, notes = read_system(path, las)
     self.header = Header(
       path=path,
       format=f"{kind} 1.{las.minor}, point format {las.point_format}",
@@ -199,52 +176,41 @@ class LasFile(CloudFile):
     record = read_data(path, laszip)
     starts = np.cumsum([0, *(length for _, length in self._table)]) + las.offset + 8
     firsts = np.cumsum([0, *(count for count, _ in self._table)])
-    with reading(path) as file:
+    with reading(path) as file, _unpacking(path):
       header = laspy.LasHeader.read_from(file, read_evlrs=False)
+      dtype, scaling = header.point_format.dtype(), (header.scales, header.offsets)
       for number in numbers:
         count, length = self._table[number]
         packed_B = np.empty(length, np.uint8)
         file.seek(int(starts[number]))
         read_exactly(file, packed_B, path, int(firsts[number]))
         out_B = np.empty(count * las.point_bytes, np.uint8)
-        try:
-          lazrs.decompress_points_with_chunk_table(
-            packed_B, record, out_B, [(count, length)]
-          )
-        except lazrs.LazrsError as error:
-          raise _unreadable(path, error) from error
+        table = [(count, length)]
+        lazrs.decompress_points_with_chunk_table(packed_B, record, out_B, table)
         points = laspy.ScaleAwarePointRecord(
-          out_B.view(header.point_format.dtype()),
-          header.point_format,
-          header.scales,
-          header.offsets,
+          out_B.view(dtype), header.point_format, *scaling
         )
         yield self._rows(points, int(firsts[number]))
 
   def _read(self, spans: Iterator[tuple[int, int]]) -> Iterator[Rows]:
     import laspy
-    import lazrs
 
     path = self.header.path
-    with reading(path) as file, contextlib.ExitStack() as stack:
-      try:
-        reader = laspy.LasReader(
-          file, closefd=False, read_evlrs=False, decompression_selection=_selection()
-        )
-        stack.enter_context(reader)
-        at = 0
-        for first, stop in spans:
-          if first != at:
-            reader.seek(first)
-          points, at = reader.read_points(stop - first), stop
-          if len(points) != stop - first:
-            raise UserError(
-              f"{path}: shrank while it was read: the point at row "
-              f"{first + len(points):,} is missing; run it again"
-            )
-          yield self._rows(points, first)
-      except (laspy.errors.LaspyException, lazrs.LazrsError, ValueError) as error:
-        raise _unreadable(path, error) from error
+    with reading(path) as file, _unpacking(path):
+      reader = laspy.LasReader(
+        file, closefd=False, read_evlrs=False, decompression_selection=_selection()
+      )
+      at = 0
+      for first, stop in spans:
+        if first != at:
+          reader.seek(first)
+        points, at = reader.read_points(stop - first), stop
+        if len(points) != stop - first:
+          raise UserError(
+            f"{path}: shrank while it was read: the point at row "
+            f"{first + len(points):,} is missing; run it again"
+          )
+        yield self._rows(points, first)
 
   def _rows(self, points, first: int) -> Rows:
     xyz_N3 = np.empty((len(points), 3))
