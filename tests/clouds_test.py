@@ -57,6 +57,23 @@ def test_tiles_become_one_scene(tmp_path, capsys):
   assert np.abs(world_N3 - whole_N3[opened.index_N]).max() < 0.002
 
 
+def test_what_holds_for_every_tile_is_said_once(tmp_path, capsys):
+  for name in ("a.las", "b.las", "c.las"):
+    write_las(tmp_path / name, TOWN)
+  out, _, text, _ = scene(capsys, tmp_path, f"--config.input={tmp_path}")
+  notes = open_scene(out).meta.notes
+  assert notes == ("every file: no CRS; its unit is taken as 1 m",)
+  assert text.count("no CRS") == 3  # said, kept, and the world has none
+
+
+def test_inspect_goes_on_after_a_bad_file(tmp_path, capsys):
+  write_las(tmp_path / "b.las", TOWN)
+  (tmp_path / "a.las").write_bytes(b"")
+  status, text, err = run(capsys, "--config=inspect", f"--config.path={tmp_path}")
+  assert status == 2 and "points   600" in text and "a.las: is empty" in text
+  assert "1 of 2 files cannot be read" in err and len(err.splitlines()) == 1
+
+
 def test_rows_keep_their_numbers_when_some_are_left_out(tmp_path, capsys):
   holed = TOWN.copy()
   holed[[0, 5, 17], [0, 1, 2]] = np.nan, np.inf, -np.inf

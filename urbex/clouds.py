@@ -30,9 +30,19 @@ def inspect(config: Any, run: Run | None = None) -> None:
   if (Path(config.path) / META).exists():
     print(_store_report(open_scene(config.path)))
     return
-  for path in find_clouds(config.path):
-    file = open_all([path], settings)[0]
-    print(report(survey(file, settings)), flush=True)
+  paths, bad = find_clouds(config.path), []
+  for path in paths:
+    try:
+      print(report(survey(open_all([path], settings)[0], settings)), flush=True)
+    except UserError as error:
+      if len(paths) == 1:
+        raise
+      print(error, flush=True)
+      bad.append(path)
+  if bad:
+    raise UserError(
+      f"{len(bad)} of {len(paths)} files cannot be read, {bad[0].name} first; see above"
+    )
 
 
 def build(config: Any, run: Run | None = None) -> None:

@@ -37,7 +37,7 @@ def test_without_a_crs_the_unit_is_metres_and_that_is_said():
   place = place_all([sampled(TOWN_N3)])[0]
   np.testing.assert_array_equal(place.world(TOWN_N3), TOWN_N3)
   assert place.crs is None
-  assert place.notes == ("a.las: no CRS; its unit is taken as 1 m",)
+  assert place.notes == ("no CRS; its unit is taken as 1 m",)
   feet = place_all([sampled(TOWN_N3)], unit_m=0.3048)[0]
   np.testing.assert_allclose(feet.world(TOWN_N3), TOWN_N3 * 0.3048)
 
@@ -80,7 +80,7 @@ def test_tiles_of_different_systems_share_the_first_ones():
   assert {place.crs for place in places} == {"EPSG:32635"}
   for place, xyz_N3 in zip(places, (TOWN_N3, other_N3, degrees_N3)):
     np.testing.assert_allclose(place.world(xyz_N3), TOWN_N3, atol=1e-4)
-  assert "b.las: projected from" in places[1].notes[0]
+  assert "projected from" in places[1].notes[0]
 
 
 def test_axes_are_turned():

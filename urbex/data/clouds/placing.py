@@ -140,7 +140,7 @@ def _place(
     if len(xyz_N3) and not unit_m:
       _check_without_crs(path, xyz_N3, axes)
     unit = unit_m or 1.0
-    note = f"{path.name}: no CRS; its unit is taken as {unit:g} m"
+    note = f"no CRS; its unit is taken as {unit:g} m"
     return Placement(order, sign_3, unit, unit, None, None, (note,))
   facts = _facts(path, text)
   notes = []
@@ -152,7 +152,7 @@ def _place(
       middle_12 = np.median(xyz_N3[:, :2], axis=0)[None]
       lon, lat = geo_crs.transform(facts.crs, "EPSG:4326", middle_12)[0]
       target = geo_crs.utm_for(lon, lat)
-    notes.append(f"{path.name}: degrees ({facts.name}), projected to {target}")
+    notes.append(f"degrees ({facts.name}), projected to {target}")
     z = z_unit_m or 1.0
     return Placement(order, sign_3, 1.0, z, facts.crs, target, tuple(notes))
   unit = unit_m or facts.unit_m
@@ -160,7 +160,7 @@ def _place(
   if unit != 1.0:
     z_unit_m = z_unit_m or unit
     notes.append(
-      f"{path.name}: units of {unit:.7g} m ({facts.name}), converted to metres"
+      f"units of {unit:.7g} m ({facts.name}), converted to metres"
       + (f"; heights by {z_unit_m:.7g}" if z_unit_m != unit else "")
     )
   if target in (None, own):
@@ -168,7 +168,7 @@ def _place(
       order, sign_3, unit, z_unit_m or 1.0, None, own, tuple(notes)
     )  # fmt: skip
   name = _facts(path, target).name
-  notes.append(f"{path.name}: projected from {facts.name} to {name}")
+  notes.append(f"projected from {facts.name} to {name}")
   return Placement(
     order, sign_3, unit, z_unit_m or 1.0, facts.crs, target, tuple(notes)
   )  # fmt: skip

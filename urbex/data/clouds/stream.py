@@ -93,12 +93,18 @@ class FileSource:
     self.label_names = maps[0].names
     self.names = tuple(path.name for path in paths)
     self.about = sum(file.header.about for file in files)
-    self.notes = tuple(
-      note
-      for part in self._parts
-      for note in (*part.file.header.notes, *part.place.notes)
-    )
+    self.notes = tuple(self._notes())
     self.origin_3 = self._origin(sampled, places)
+
+  def _notes(self) -> Iterator[str]:
+    """Yields what is to be said of each file, once where it holds for all of them."""
+    said: dict[str, list[str]] = {}
+    for part in self._parts:
+      for note in (*part.file.header.notes, *part.place.notes):
+        said.setdefault(note, []).append(part.file.header.path.name)
+    for note, names in said.items():
+      every = len(names) == len(self._parts) > 1
+      yield f"{'every file' if every else ', '.join(names)}: {note}"
 
   def _origin(self, sampled: Sequence[Sampled], places: Sequence[Placement]):
     """Returns whole metres near the points: float32 then keeps a tenth of a mm."""

@@ -154,7 +154,7 @@ def survey(file: CloudFile, settings: ReadSettings) -> Survey:
   except UserError as error:
     notes.append(str(error).removeprefix(f"{header.path}: "))
   else:
-    notes += [note.removeprefix(f"{header.path.name}: ") for note in place.notes]
+    notes += place.notes
     crs = _name(place.crs) if place.crs else None
     if low_3 is not None:
       corners_23 = place.world(np.array([low_3, high_3]))
