@@ -112,6 +112,16 @@ def test_a_coloured_and_a_bare_tile_share_a_scene(tmp_path, capsys):
   assert opened.meta.coloured and red_N[~first_N].max() > 60
 
 
+def test_one_finite_point_among_many_is_found(tmp_path, capsys):
+  holed = town(40_000)
+  holed[:, 0] = np.nan
+  holed[31_234] = TOWN[0]
+  path = tmp_path / "a.ply"
+  path.write_bytes(ply_bytes(holed))
+  out, status, *_ = scene(capsys, tmp_path, f"--config.input={path}")
+  assert status == 0 and open_scene(out).index_N.tolist() == [31_234]
+
+
 @pytest.mark.parametrize("size", [1, 50])
 def test_one_place_is_a_scene(tmp_path, capsys, size):
   path = write_text(tmp_path / "a.txt", TOWN[[3] * size], "x,y,z,r,g,b,class\n")

@@ -96,7 +96,7 @@ class CloudFile(abc.ABC):
 
   @property
   def is_small(self) -> bool:
-    """Whether a sample is all of the file."""
+    """Whether all of the file can be looked at in a second or two."""
     return self.header.points is not None and self.header.points <= WHOLE_ROWS
 
   @abc.abstractmethod
@@ -109,7 +109,7 @@ class CloudFile(abc.ABC):
 
   @abc.abstractmethod
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
-    """Yields `runs` short runs of rows, spread evenly; all rows of a small file."""
+    """Yields about `runs` short runs of rows, spread evenly over the file."""
 
 
 def size_of(path: Path) -> int:

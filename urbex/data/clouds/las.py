@@ -31,7 +31,7 @@ from urbex.data.clouds.las_header import (
 )
 from urbex.data.clouds.las_system import read_system
 
-SAMPLE_CHUNKS = 16  # compressed chunks that are looked at in a large file
+RUNS_A_CHUNK = 32  # of a sample, that one compressed chunk stands for
 
 
 def _chunk_table(path: Path, las: LasHeader) -> list[tuple[int, int]]:
@@ -150,11 +150,10 @@ class LasFile(CloudFile):
     return self._read((f, min(f + chunk, count)) for f in range(first, count, chunk))
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
-    if self.is_small:
-      return self.rows()
     if self._table:
       # A compressed chunk is unpacked whole: fewer places, more rows each.
-      places = np.linspace(0, len(self._table) - 1, SAMPLE_CHUNKS).astype(np.int64)
+      count = max(runs // RUNS_A_CHUNK, 2)
+      places = np.linspace(0, len(self._table) - 1, count).astype(np.int64)
       return self._unpack(np.unique(places).tolist())
     return self._read(spread(self.header.points, runs, rows))
 

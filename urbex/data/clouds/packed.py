@@ -43,8 +43,6 @@ class PackedFile(CloudFile):
     return self._read(spans)
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
-    if self.is_small:
-      return self.rows()
     return self._read(spread(self.header.points, runs, rows))
 
   def _read(self, spans: Iterator[tuple[int, int]]) -> Iterator[Rows]:

@@ -16,6 +16,8 @@ from urbex.data.clouds.opening import open_cloud
 from urbex.data.clouds.placing import Placement, Sampled, place_all
 from urbex.data.records import NO_LABEL, CloudChunk
 
+# What is looked at of each file before reading: many tiles must fit in memory.
+SAMPLED_RUNS, SAMPLED_ROWS = 64, 256
 RECIPE = 1  # raise it when the same files should give other points
 
 
@@ -41,11 +43,18 @@ class ReadSettings:
   drop_noise: bool = True
 
 
+def _finite(rows: Rows, most: int) -> np.ndarray:
+  xyz_N3 = rows.xyz_N3[np.isfinite(rows.xyz_N3).all(axis=1)]
+  return xyz_N3[:: len(xyz_N3) // most + 1]
+
+
 def finite_sample(file: CloudFile) -> Sampled:
-  """Returns a file's header with a sample of its finite points."""
-  parts = [rows.xyz_N3 for rows in file.sample(64, 256)]
-  xyz_N3 = np.concatenate([np.zeros((0, 3)), *parts])
-  return Sampled(file.header, xyz_N3[np.isfinite(xyz_N3).all(axis=1)])
+  """Returns a file's header with some thousands of its finite points, if it has any."""
+  parts = [_finite(rows, SAMPLED_ROWS) for rows in file.sample(SAMPLED_RUNS, 256)]
+  if not any(len(part) for part in parts):
+    found = (_finite(rows, SAMPLED_ROWS) for rows in file.rows())
+    parts = [next((part for part in found if len(part)), np.zeros((0, 3)))]
+  return Sampled(file.header, np.concatenate(parts))
 
 
 def open_all(paths: Sequence[Path], settings: ReadSettings) -> list[CloudFile]:

@@ -57,7 +57,7 @@ class _Look:
   def __init__(self, file: CloudFile):
     self.xyz_N3, self.classes, self.top, self.rows = np.zeros((0, 3)), Counter(), -1, 0
     parts = []
-    for rows in file.sample():
+    for rows in file.rows() if file.is_small else file.sample():
       self.rows += len(rows.xyz_N3)
       parts.append(rows.xyz_N3[np.isfinite(rows.xyz_N3).all(axis=1)])
       if rows.label_N is not None:

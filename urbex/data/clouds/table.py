@@ -22,7 +22,7 @@ from urbex.data.clouds.packed import unpack_rgb
 
 BLOCK = 4 << 20  # bytes read at a time
 LONGEST_LINE = 1 << 16
-WHOLE_BYTES = 8 << 20  # a sample of a file below this size is all of it
+WHOLE_BYTES = 8 << 20  # a file below this size is looked at whole
 SEPARATORS = {numbers.SPACE: "blanks", 44: "commas", 59: "semicolons", 9: "tabs"}
 
 
@@ -62,7 +62,7 @@ class TextTable(CloudFile):
 
   @property
   def is_small(self) -> bool:
-    """Whether a sample is all of the file."""
+    """Whether all of the file can be looked at in a second or two."""
     return self.size <= WHOLE_BYTES
 
   def rows(self, first: int = 0, chunk: int = CHUNK_ROWS) -> Iterator[Rows]:
@@ -79,9 +79,6 @@ class TextTable(CloudFile):
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
     colours = self._colour_scale()
-    if self.is_small:
-      yield from self.rows()
-      return
     for first, table_NC in self._peek(runs, rows):
       yield self._rows(table_NC, first, colours)
 
