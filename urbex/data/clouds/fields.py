@@ -94,7 +94,6 @@ class Colours:
     self._path = path
     top = np.nanmax(sample_N3, initial=0)
     self.shares = sample_N3.dtype.kind == "f" and 0 < top <= 1
-    self.narrow = self.shares or sample_N3.dtype == np.uint8
 
   def __call__(self, rgb_N3: np.ndarray, first: int) -> np.ndarray:
     """Converts the colours of rows from `first` on.
