@@ -50,7 +50,11 @@ setup(
   license_files=["LICENSE", "NOTICE"],
   python_requires=">=3.11",
   packages=find_packages(include=["urbex", "urbex.*"]),
-  package_data={"urbex.report": ["*.jinja"], "urbex": ["policies/*/*"]},
+  package_data={
+    "urbex.report": ["*.jinja"],
+    "urbex.stpls3d": ["*.jinja"],
+    "urbex": ["policies/*/*"],
+  },
   install_requires=RUN,
   extras_require={
     "test": TEST,

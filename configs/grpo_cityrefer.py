@@ -10,6 +10,7 @@ from urbex.loops.state import Optimisation
 from urbex.loops.step import AdvantageSettings
 from urbex.loops.update import UpdateSettings
 from urbex.loops.zeroshot import ZeroshotSettings
+from urbex.model.lora import LoraSettings
 from urbex.rl.losses import LossSettings
 from urbex.rl.rewards import RewardSettings
 from urbex.rollout.driver import RolloutSettings
@@ -41,6 +42,7 @@ def get_config() -> ConfigDict:
       updates=UpdateSettings(micro_batch=16, remat=True, compute="bfloat16"),
       grpo=GrpoSettings(steps=300, questions=32, group=8, workers=8),
       eval=EvalSettings(workers=8),
+      lora=LoraSettings(),
       zeroshot=ZeroshotSettings(data="data/stpls3d"),
     )
   )

@@ -30,11 +30,23 @@ MAY_IMPORT = {
   "report": CORE,
   # The launcher: what reads the command line, and the steps that join packages which
   # do not know each other.
-  "launch": {*EVERYTHING, "config_files", "needs", "prepare", "clouds"},
+  "launch": {
+    *EVERYTHING,
+    "config_files",
+    "needs",
+    "prepare",
+    "prepare_cityrefer",
+    "stpls3d",
+    "city_model",
+    "clouds",
+  },
   "config_files": CORE,
   "city_stamp": {"core", "data", "scene"},
   "clouds": {"core", "data", "scene", "loops.progress"},
   "prepare": {"core", "data", "scene", "city_stamp"},
+  "prepare_cityrefer": {"core", "data", "scene", "city_stamp", "loops.progress"},
+  "stpls3d": {"core", "geo", "data", "scene", "loops.progress"},
+  "city_model": {"core", "data", "scene"},
   "needs": {"core", "scene", "loops", "model"},
 }
 

@@ -38,6 +38,14 @@ STEPS = {
   "sheet": "urbex.scene.sheet:draw_sheet",
   "view": "urbex.scene.viewer:view_scene",
   "mesh": "urbex.data.meshes:sample_file",
+  "cityjson": "urbex.city_model:build_city_model",
+  "prepare_cityrefer": "urbex.prepare_cityrefer:prepare_cityrefer",
+  "stpls3d_instances": "urbex.stpls3d.instances:find_instances",
+  "stpls3d_registration": "urbex.stpls3d.geography:register",
+  "stpls3d_landmarks": "urbex.stpls3d.geography:find_landmarks",
+  "stpls3d_expressions": "urbex.stpls3d.expressions:write_expressions",
+  "stpls3d_filter": "urbex.stpls3d.review:filter_expressions",
+  "stpls3d_convert": "urbex.stpls3d.convert:convert",
   "needs": "urbex.needs:check_needs",
   "train": "urbex.loops.grpo:train",
   "sft": "urbex.loops.sft:train",
@@ -45,6 +53,9 @@ STEPS = {
   "before": "urbex.loops.evaluate:evaluate_start",
   "eval": "urbex.loops.evaluate:evaluate_run",
   "zeroshot": "urbex.loops.zeroshot:evaluate_zeroshot",
+  "score": "urbex.loops.score:score",
+  "generate": "urbex.loops.generate:generate",
+  "export": "urbex.loops.export:export",
   "report": "urbex.report.step:report",
   "plan": "urbex.loops.plan:plan",
 }
@@ -61,8 +72,11 @@ REFUSALS = {
 
 # Steps that only print or only write elsewhere: they need no run folder, and they are
 # done again each time.
+_PREPARING = {"city", "cityjson", "scene", "mesh", "prepare_cityrefer"}
+_PREPARING |= {name for name in STEPS if name.startswith("stpls3d_")}
 FOLDERLESS = frozenset(
-  {"list", "inspect", "scene", "city", "report", "plan", "sheet", "view", "mesh"}
+  {"list", "inspect", "sheet", "view", "score", "generate", "export", "report", "plan"}
+  | _PREPARING
 )
 REPEATED = frozenset({*FOLDERLESS, "practice", "needs"})
 

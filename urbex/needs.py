@@ -33,6 +33,29 @@ SECTIONS = {
   "scene": {"read": _READ, "store": _CITY["store"]},
   "city": _CITY,
   "practice": _CITY,
+  "cityjson": {
+    "model": "urbex.data.cityjson_city:ModelSettings",
+    "store": "urbex.scene.build:StoreSettings",
+  },
+  "stpls3d_instances": {
+    "building": "urbex.data.stpls3d_instances:ClusterSettings",
+    "vehicle": "urbex.data.stpls3d_instances:ClusterSettings",
+  },
+  "stpls3d_registration": {
+    "registration": "urbex.stpls3d.geography:RegistrationSettings"
+  },
+  "stpls3d_expressions": {
+    "expressions": "urbex.stpls3d.expressions:ExpressionSettings",
+    "endpoint": "urbex.data.vlm:EndpointSettings",
+    "store": "urbex.scene.build:StoreSettings",
+  },
+  "stpls3d_filter": {"filter": "urbex.data.refer_filter:FilterSettings"},
+  "stpls3d_convert": {"store": "urbex.scene.build:StoreSettings"},
+  "prepare_cityrefer": {
+    "quality": "urbex.data.cityrefer_annotations:QualitySettings",
+    "splits": "urbex.data.cityrefer_splits:SplitSettings",
+    "store": "urbex.scene.build:StoreSettings",
+  },
   "train": {
     **_WORLD,
     "rollout": "urbex.rollout.driver:RolloutSettings",
@@ -41,6 +64,7 @@ SECTIONS = {
     "optimisation": "urbex.loops.state:Optimisation",
     "updates": "urbex.loops.update:UpdateSettings",
     "grpo": "urbex.loops.grpo:GrpoSettings",
+    "lora": "urbex.model.lora:LoraSettings",
   },
   "sft": {**_WORLD, "sft": "urbex.loops.sft:SftSettings"},
   "plan": {
@@ -55,6 +79,9 @@ SECTIONS = {
   "baselines": _PLAYED,
   "before": _LEARNED,
   "eval": _LEARNED,
+  "score": {"score": "urbex.loops.score:ScoreSettings"},
+  "generate": {"generate": "urbex.loops.generate:GenerateSettings"},
+  "export": {"export": "urbex.loops.export:ExportSettings"},
   "zeroshot": {**_LEARNED, "zeroshot": "urbex.loops.zeroshot:ZeroshotSettings"},
 }
 
@@ -95,19 +122,23 @@ def check_inputs(
     UserError: something is missing (every missing thing in one line), or the policy's
       config.json is no Qwen3-VL's.
   """
-  model, data, practice = False, False, False
+  model, data, practice, zeroshot = False, False, False, False
   policy = (Path(folder) / "policy").is_dir()
   made: set[str] = set()
   for step in config.steps:
     if step not in finished:
       model |= step in _FROM_MODEL or (step in _FROM_POLICY and not policy)
-      data |= step in _IN_SCENES and "city" not in made
+      # Zero-shot alone needs no scenes of training, only its own.
+      alone = step == "zeroshot" and not config.get("data")
+      zeroshot |= alone
+      data |= step in _IN_SCENES and "city" not in made and not alone
       practice |= step == "sft" and "practice" not in made
     policy |= step in _MAKE_POLICY
     made.add(step)
   lines = [*_lacks_model(config)] if model else []
   lines += _lacks_scenes(config, "data") if data else []
   lines += _lacks_scenes(config, "practice.data") if practice else []
+  lines += _lacks_scenes(config, "zeroshot.data") if zeroshot else []
   if lines:
     raise UserError("; ".join(lines))
   if model:
@@ -138,7 +169,7 @@ def _lacks_scenes(config: Any, key: str) -> Iterable[str]:
   if not folder:
     yield f"config.{key}: missing; name a folder of scenes"
   elif not any(Path(folder).glob("*/meta.json")):
-    source = config.get("sources", {}).get(key) or (
+    source = config.get("sources", {}).get(key.replace(".", "_")) or (
       f"build some (--config=city makes Helsinki's in data/helsinki), or name others "
       f"with --config.{key}=DIR"
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tracemalloc
 
 import jax
 import jax.numpy as jnp
@@ -94,6 +95,56 @@ def test_loads_straight_onto_a_mesh(folder, params):
   assert jax.tree.map(lambda leaf: leaf.sharding, loaded) == wanted
 
 
+def test_a_stack_streams_onto_a_mesh_layer_by_layer(folder, params, monkeypatch):
+  monkeypatch.setattr(checkpoint, "BLOCK_BYTES", 20_000)
+  mesh = jax.make_mesh(
+    (2, 2), ("data", "tensor"), axis_types=(jax.sharding.AxisType.Auto,) * 2
+  )
+  wanted = partition.shardings(checkpoint.shapes(CONFIG), mesh)
+  loaded = checkpoint.load_params(folder, CONFIG, shardings=wanted)
+  assert equal(loaded, params)
+  assert jax.tree.map(lambda leaf: leaf.sharding, loaded) == wanted
+
+
+class TestHostMemory:
+  """A stack of 8 layers of 1 MB each must not pass through the host as 8 MB."""
+
+  LARGEST = 256 * 1024 * 4
+
+  @pytest.fixture
+  def large(self, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "BLOCK_BYTES", 1 << 18)
+    values = cases.config_dict()
+    values["text_config"] |= {
+      "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 8,
+    }  # fmt: skip
+    values["vision_config"]["out_hidden_size"] = 256
+    config = ModelConfig.from_dict(values)
+    tensors = {}
+    for name in names(config):
+      leaf = checkpoint._get(checkpoint.shapes(config), name.path)
+      for theirs in name.theirs:
+        shape = name.shape_there(leaf.shape, config)
+        tensors[theirs] = np.ones(shape, np.float32)
+    write(tmp_path, tensors)
+    return tmp_path, config
+
+  def peak(self, folder, config):
+    checkpoint.load_params(folder, config)  # Compiles.
+    tracemalloc.start()
+    try:
+      params = checkpoint.load_params(folder, config)
+      return tracemalloc.get_traced_memory()[1], params
+    finally:
+      tracemalloc.stop()
+
+  def test_loading_holds_about_one_tensor(self, large):
+    peak, params = self.peak(*large)
+    total = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+    assert total > 25 * self.LARGEST
+    assert peak < 4 * self.LARGEST
+
+
 BIAS = "model.visual.blocks.1.attn.qkv.bias"
 
 
@@ -125,7 +176,19 @@ def test_wrong_files_are_named(folder):
     with pytest.raises(UserError, match=r"model\.safetensors: not a complete"):
       checkpoint.load_params(folder, CONFIG)
   path.unlink()
-  with pytest.raises(UserError, match=r"model\.safetensors: no such file"):
+  with pytest.raises(UserError, match=r"model\.safetensors: no such file.*incomplete"):
+    checkpoint.load_params(folder, CONFIG)
+  (folder / "pytorch_model.bin").write_bytes(whole)
+  with pytest.raises(UserError, match=r"pytorch_model\.bin is pickled"):
+    checkpoint.load_params(folder, CONFIG)
+
+
+def test_every_tensor_is_checked_before_any_is_read(folder, monkeypatch):
+  tensors = cases.random_tensors(CONFIG)
+  last = names(CONFIG)[-1].theirs[-1]
+  write(folder, {**tensors, last: tensors[last][..., :-1]})
+  monkeypatch.setattr(checkpoint, "_place", lambda *_: pytest.fail("read a tensor"))
+  with pytest.raises(UserError, match=last):
     checkpoint.load_params(folder, CONFIG)
 
 

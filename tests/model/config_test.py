@@ -76,6 +76,38 @@ def test_sections_must_fill_the_head():
     ModelConfig.from_dict(values)
 
 
+@pytest.mark.parametrize(
+  ("part", "key", "value", "message"),
+  [
+    # A misspelt size would fall back to another one without a word.
+    (
+      "text_config",
+      "num_key_value_head",
+      2,
+      r"text_config: num_key_value_head is unknown "
+      r"\(did you mean 'num_key_value_heads'\?\)",
+    ),
+    ("text_config", "sliding_window", 4096, "sliding_window is unknown"),
+    ("vision_config", "window_size", 112, "vision_config: window_size is unknown"),
+    (None, "quantization_config", {"bits": 4}, "quantization_config is unknown"),
+    ("rope", "factor", 4.0, "rope: factor is unknown"),
+  ],
+)
+def test_unknown_keys_are_refused_unless_they_switch_nothing_on(
+  part, key, value, message
+):
+  values = cases.config_dict()
+  branch = values if part is None else values["text_config"]
+  branch = values[part] if part == "vision_config" else branch
+  branch = branch["rope_parameters"] if part == "rope" else branch
+  for nothing in (None, False, 0, [], {}):
+    branch[key] = nothing
+    ModelConfig.from_dict(values)
+  branch[key] = value
+  with pytest.raises(UserError, match=message):
+    ModelConfig.from_dict(values)
+
+
 def test_a_folder_without_config_is_named(tmp_path):
   with pytest.raises(UserError, match=r"config\.json: no such file"):
     ModelConfig.from_folder(tmp_path)

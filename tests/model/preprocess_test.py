@@ -2,16 +2,13 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from urbex.core import files, seeds
+from tests.support import photos
+from tests.support.qwen3_vl_goldens import PIXELS, pixels_digest
+from urbex.core import files
 from urbex.core.errors import UserError
-from urbex.model.preprocess import Preprocessor
-
-
-def picture(height, width):
-  return seeds.generator(0, height, width).integers(
-    0, 256, (height, width, 3), dtype=np.uint8
-  )
+from urbex.model.preprocess import Preprocessor, read_image
 
 
 @pytest.mark.parametrize(
@@ -68,21 +65,85 @@ def test_folder_round_trip_and_refusals(tmp_path):
       Preprocessor.from_folder(tmp_path)
 
 
+@pytest.mark.parametrize("name", photos.SIZES)
+def test_bit_equal_to_the_goldens_of_the_pil_processor(name):
+  *size, processor = photos.SIZES[name]
+  patches_PC, grid = processor(photos.photo(*size))
+  digest = pixels_digest(grid, processor.pixel_values(patches_PC))
+  assert digest == files.read_json(PIXELS)[name]
+
+
 @pytest.mark.torch
-@pytest.mark.parametrize(
-  "size", [(64, 64), (37, 91), (333, 517), (20, 700), (161, 160), (31, 33)]
-)
-def test_equal_to_the_pil_processor(size):
+@pytest.mark.parametrize("name", photos.SIZES)
+def test_bit_equal_to_the_pil_processor(name):
   transformers = pytest.importorskip("transformers")
-  processor = Preprocessor(min_area_px=4096, max_area_px=65536)
+  *size, processor = photos.SIZES[name]
   theirs = transformers.Qwen2VLImageProcessorPil(**processor.to_dict())
-  image = picture(*size)
+  image = photos.photo(*size)
   wanted = theirs(image, return_tensors="np", input_data_format="channels_last")
   patches_PC, grid = processor(image)
   assert wanted["image_grid_thw"].tolist() == [[1, *grid]]
   values = processor.pixel_values(patches_PC)
   assert values.dtype == wanted["pixel_values"].dtype
   np.testing.assert_array_equal(values, wanted["pixel_values"])
+
+
+class TestFiles:
+  """What a picture file holds, upright, in three channels."""
+
+  MODES = ("RGB", "L", "1", "P", "RGBA", "LA", "CMYK", "I;16")
+
+  def write(self, folder, mode):
+    picture = Image.fromarray(photos.photo(33, 47))
+    if mode.endswith("A"):
+      picture.putalpha(Image.fromarray(photos.photo(33, 47)[..., 0]))
+    if mode == "I;16":
+      picture = Image.fromarray(photos.photo(33, 47)[..., 0].astype(np.uint16))
+    else:
+      picture = picture.convert(mode)
+    path = folder / ("a.tif" if mode == "CMYK" else "a.png")
+    picture.save(path)
+    return path
+
+  @pytest.mark.parametrize("mode", MODES)
+  def test_every_mode_becomes_rgb(self, tmp_path, mode):
+    image_YXC = read_image(self.write(tmp_path, mode))
+    assert image_YXC.shape == (33, 47, 3) and image_YXC.dtype == np.uint8
+
+  def test_transparency_lies_over_white(self, tmp_path):
+    picture = Image.new("RGBA", (2, 1), (10, 20, 30, 0))
+    picture.putpixel((1, 0), (10, 20, 30, 255))
+    picture.save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png").tolist() == [[[255] * 3, [10, 20, 30]]]
+
+  def test_a_camera_on_its_side_is_turned(self, tmp_path):
+    picture = Image.fromarray(photos.photo(8, 16))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture.save(tmp_path / "a.png", exif=exif)
+    turned = np.rot90(photos.photo(8, 16), -1)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), turned)
+
+  def test_what_is_no_picture_is_named(self, tmp_path):
+    with pytest.raises(UserError, match=r"a\.png: no such file"):
+      read_image(tmp_path / "a.png")
+    path = self.write(tmp_path, "RGB")
+    whole = path.read_bytes()
+    for content in (b"", b"not a picture", whole[: len(whole) // 2]):
+      path.write_bytes(content)
+      with pytest.raises(UserError, match=r"a\.png: not a readable picture"):
+        read_image(path)
+
+  @pytest.mark.torch
+  @pytest.mark.parametrize("mode", MODES)
+  def test_equal_to_the_pil_processor(self, tmp_path, mode):
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.Qwen2VLImageProcessorPil(**photos.SMALL.to_dict())
+    path = self.write(tmp_path, mode)
+    with Image.open(path) as picture:
+      wanted = theirs(picture, return_tensors="np")["pixel_values"]
+    patches_PC, _ = photos.SMALL(read_image(path))
+    np.testing.assert_array_equal(photos.SMALL.pixel_values(patches_PC), wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What the pure functions promise of each other: cache, padding, scan, features."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -32,21 +33,30 @@ def extend(config):
 
 
 @pytest.fixture(scope="module")
-def whole(params, config):
-  """Returns (given, features, hidden_BTD) of the left-padded three-row case."""
-  given = cases.inputs(cases.CASES["left_padded"], config)
+def case_of(params, config):
+  """Returns (given, features, hidden_BTD) of a case; all cases share a program."""
 
   @cases.jit
-  def run(params):
+  def run(params, given):
     features = cases.features(params, config, given)
     return features, qwen3_vl.forward(params, config, given.tokens, features)
 
-  features, hidden_BTD = jax.tree.map(np.asarray, run(params))
-  return given, features, hidden_BTD
+  @functools.cache
+  def case_of(name):
+    given = cases.inputs(cases.CASES[name], config)
+    return given, *jax.tree.map(np.asarray, run(params, given))
+
+  return case_of
 
 
-def packed(tokens: qwen3_vl.Tokens, start_B, count_B, width: int):
-  """Returns the row's valid tokens start..start+count, right-padded to `width`."""
+@pytest.fixture(scope="module")
+def whole(case_of):
+  """The three-row case: two images, one image and none, of which a row is padded."""
+  return case_of("left_padded")
+
+
+def packed(tokens: qwen3_vl.Tokens, start_B, count_B, width: int, left: bool = False):
+  """Returns the row's valid tokens start..start+count, padded to `width`."""
   batch = len(tokens.ids_BT)
   out = qwen3_vl.Tokens(
     np.zeros((batch, width), np.int32),
@@ -57,15 +67,16 @@ def packed(tokens: qwen3_vl.Tokens, start_B, count_B, width: int):
   where = []
   for b in range(batch):
     real = np.flatnonzero(tokens.valid_BT[b])[start_B[b] : start_B[b] + count_B[b]]
-    out.ids_BT[b, : len(real)] = tokens.ids_BT[b, real]
-    out.position_3BT[:, b, : len(real)] = tokens.position_3BT[:, b, real]
-    out.image_index_BT[b, : len(real)] = tokens.image_index_BT[b, real]
-    out.valid_BT[b, : len(real)] = True
+    here = slice(width - len(real), width) if left else slice(0, len(real))
+    out.ids_BT[b, here] = tokens.ids_BT[b, real]
+    out.position_3BT[:, b, here] = tokens.position_3BT[:, b, real]
+    out.image_index_BT[b, here] = tokens.image_index_BT[b, real]
+    out.valid_BT[b, here] = True
     where.append(real)
   return out, where
 
 
-def feed(params, extend, whole, chunks, capacity=64):
+def feed(params, extend, whole, chunks, capacity=64, left=False):
   """Feeds chunks of (per-row counts, width); returns hidden by original place."""
   given, features, hidden_BTD = whole
   config = ModelConfig.from_dict(cases.config_dict())
@@ -73,23 +84,35 @@ def feed(params, extend, whole, chunks, capacity=64):
   found_BTD = np.zeros_like(hidden_BTD)
   done_B = np.zeros(len(hidden_BTD), int)
   for count_B, width in chunks:
-    tokens, where = packed(given.tokens, done_B, count_B, width)
+    tokens, where = packed(given.tokens, done_B, count_B, width, left)
     out_BTD, cache = extend(params, cache, tokens, features)
     for b, real in enumerate(where):
-      found_BTD[b, real] = out_BTD[b, : len(real)]
+      found_BTD[b, real] = out_BTD[b][tokens.valid_BT[b]]
     done_B = done_B + [len(real) for real in where]
   return found_BTD, cache
 
 
-def test_prefill_at_every_split_point_equals_the_whole(params, extend, whole):
-  given, _, hidden_BTD = whole
+@pytest.mark.parametrize("name", ["left_padded", "adjacent", "image_last"])
+def test_prefill_at_every_split_point_equals_the_whole(params, extend, case_of, name):
+  given, _, hidden_BTD = whole = case_of(name)
   valid_BT = given.tokens.valid_BT
   width = valid_BT.shape[1]
-  for split in range(width + 1):
+  for split in range(valid_BT.sum(1).max() + 1):
     chunks = [([split] * 3, width), ([width] * 3, width)]
     found_BTD, cache = feed(params, extend, whole, chunks)
     np.testing.assert_allclose(found_BTD[valid_BT], hidden_BTD[valid_BT], **CLOSE)
     assert (cache.length_B == valid_BT.sum(1)).all()
+
+
+def test_chunks_padded_on_the_left_and_cut_elsewhere_in_every_row(
+  params, extend, whole
+):
+  given, _, hidden_BTD = whole
+  valid_BT = given.tokens.valid_BT
+  width = valid_BT.shape[1]
+  chunks = [([6, 3, 9], width), ([0, 5, 1], width), ([width] * 3, width)]
+  found_BTD, _ = feed(params, extend, whole, chunks, left=True)
+  np.testing.assert_allclose(found_BTD[valid_BT], hidden_BTD[valid_BT], **CLOSE)
 
 
 def test_ragged_prefill_then_token_by_token_equals_the_whole(params, extend, whole):

@@ -1,10 +1,9 @@
-"""Conversations for the chat tests, as the public template takes them."""
+"""Conversations for the chat tests, as the public template takes them.
 
-import json
-from collections.abc import Iterable
+An image names a file that need not be there: the template draws a placeholder for it.
+"""
+
 from typing import Any
-
-from urbex.model import chat
 
 _TOOLS = [
   {
@@ -23,7 +22,7 @@ def _text(text: str) -> dict[str, str]:
   return {"type": "text", "text": text}
 
 
-_IMAGE = {"type": "image"}
+_IMAGE = {"type": "image", "image": "a.png"}
 _SEARCH = [
   {"role": "system", "content": "You find things in a city.\nAnswer with a box."},
   {"role": "user", "content": [_IMAGE, _text("the red car north of Café Ekberg")]},
@@ -41,38 +40,35 @@ _SEARCH = [
   {"role": "tool", "content": [_IMAGE, _IMAGE, _text("Z1: 90 m x 90 m.\n")]},
   {"role": "assistant", "content": '<answer>{"view": "Z1"}</answer>'},
 ]
+_CALL = {"name": "zoom_in", "arguments": {"view": "Café", "bbox_2d": [1, 2, 3, 4]}}
+# Calls without words, two calls at once, both spellings of a call, arguments as text,
+# results side by side, pictures between texts, and nothing said at all.
+_CALLS = [
+  {"role": "user", "content": [_text("left "), _IMAGE, _text(" right "), _IMAGE]},
+  {"role": "assistant", "content": "", "tool_calls": [{"function": _CALL}]},
+  {"role": "tool", "content": [_text("seen: "), _IMAGE]},
+  {
+    "role": "assistant",
+    "content": "Two more.",
+    "tool_calls": [_CALL, {"name": "landmark_query", "arguments": '{"name":"x"}'}],
+  },
+  {"role": "tool", "content": [_IMAGE]},
+  {"role": "tool", "content": "no landmark"},
+  {"role": "tool", "content": [_IMAGE, _IMAGE]},
+  {"role": "assistant", "content": [_text("A "), _text("B")]},
+  {"role": "user", "content": ""},
+  {"role": "assistant", "content": ""},
+  {"role": "user", "content": "  spaces\n\n"},
+]
 
 CONVERSATIONS: dict[str, dict[str, Any]] = {
   "search": {"messages": _SEARCH, "tools": _TOOLS},
   "no_tools": {"messages": _SEARCH[:2], "tools": []},
   "opening": {"messages": _SEARCH[:2], "tools": _TOOLS},
+  "calls": {"messages": _CALLS, "tools": _TOOLS},
+  "no_system": {"messages": _CALLS[:1], "tools": []},
+  "listed_system": {
+    "messages": [{"role": "system", "content": [_text("A"), _text("B")]}, *_CALLS],
+    "tools": [],
+  },
 }
-
-
-def render(messages: list[dict], tools: list[dict]) -> str:
-  """Renders a conversation with our functions, one append a turn."""
-  return "".join(_turns(messages, tools)) + chat.assistant_open()
-
-
-def _turns(messages: list[dict], tools: list[dict]) -> Iterable[str]:
-  for message in messages:
-    content = message["content"]
-    content = [_text(content)] if isinstance(content, str) else content
-    parts = [chat.IMAGE if p is _IMAGE else p["text"] for p in content]
-    match message["role"]:
-      case "system":
-        yield chat.render_system(parts[0], tools)
-      case "user":
-        yield chat.render_user(parts)
-      case "tool":
-        yield chat.render_tool_response(parts)
-      case "assistant":
-        yield chat.assistant_open() + _said(parts[0], message.get("tool_calls", ()))
-        yield "<|im_end|>" + chat.assistant_close()
-
-
-def _said(text: str, calls: Iterable[dict]) -> str:
-  for call in calls:
-    body = f'{{"name": "{call["name"]}", "arguments": {json.dumps(call["arguments"])}}}'
-    text += f"\n<tool_call>\n{body}\n</tool_call>"
-  return text

@@ -19,6 +19,11 @@ OTHERS = {
   "conftest.py": "what a test run needs, and what it skips on this machine",
   "setup.py": "packages and extras; launch/constraints.txt pins them",
 }
+# Templates say nothing of themselves to those who read their pages.
+JINJA = {
+  "replay.html.jinja": "the page that replay_page fills in",
+  "review.html.jinja": "the page that review fills in",
+}
 
 
 def first_line(path: Path) -> str:
@@ -28,7 +33,7 @@ def first_line(path: Path) -> str:
     return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]
   lines = [line for line in text.splitlines() if not line.startswith("#!")]
   if path.suffix == ".jinja":
-    return "the page that replay_page fills in"
+    return JINJA[path.name]
   return lines[0].lstrip("# ") if lines else ""
 
 

@@ -85,7 +85,7 @@ def random_tensors(config: ModelConfig) -> dict[str, np.ndarray]:
       draw = seeds.generator(3, theirs).uniform(-(3**0.5), 3**0.5, shape)
       if len(shape) == 1:
         draw = 0.3 * draw + (name.path[-1] == "scale")
-      elif name.path[-1] == "kernel":
+      elif name.path[-1] == "kernel" and name.path[0] != "lm_head":
         draw = draw / np.prod(shape[1:]) ** 0.5
       tensors[theirs] = draw.astype(np.float32)
   return tensors
@@ -241,8 +241,14 @@ def loss(params: Params, config: ModelConfig, given: Inputs, weight_BTV, remat=F
   return (scores_BTV * weight_BTV).sum()
 
 
-def loss_weight(case: Case) -> np.ndarray:
-  """Returns the loss's random fp32 weights [B, T, V]: zero on padding."""
+def loss_weight(case: Case, batch: int = 0, width: int = 0) -> np.ndarray:
+  """Returns the loss's random fp32 weights [B, T, V], zero on padding.
+
+  Padded to `batch` rows of `width`, so that one program can serve every case.
+  """
   rng = seeds.generator(11, "loss")
   weight_BTV = rng.uniform(-1, 1, (*case.ids_BT.shape, VOCAB)).astype(np.float32)
-  return weight_BTV * case.valid_BT[..., None] / case.valid_BT.sum()
+  weight_BTV = weight_BTV * case.valid_BT[..., None] / case.valid_BT.sum()
+  rows, tokens = case.ids_BT.shape
+  room = ((0, max(0, batch - rows)), (0, max(0, width - tokens)), (0, 0))
+  return np.pad(weight_BTV, room)

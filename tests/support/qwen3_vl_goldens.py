@@ -6,6 +6,7 @@ Needs torch and transformers. With a path to the public chat template (the trl w
 has it as chat_templates/qwen3_vl.jinja) the chat goldens are written too.
 """
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -13,38 +14,65 @@ from pathlib import Path
 import jinja2.sandbox
 import numpy as np
 
-from tests.support import chat_cases, qwen3_vl_cases
+from tests.support import chat_cases, photos
+from tests.support import qwen3_vl_cases as cases
 from urbex.core import files
 
 FOLDER = Path(__file__).parent / "goldens"
 MODEL, CHAT = FOLDER / "qwen3_vl.npz", FOLDER / "chat.json"
+PIXELS = FOLDER / "pixels.json"
 
-# Logits of these cases; gradients of the last. The other cases run live only.
-STORED = ("text", "two_sizes", "left_padded")
-SAMPLED = 6
+# The case whose gradients are stored; logits, layers and loss are those of all cases.
+DIFFERENTIATED = "left_padded"
 
 
-def sample(gradient: np.ndarray) -> np.ndarray:
+def sample(tensor: np.ndarray, count: int = 6) -> np.ndarray:
   """Returns the norm of a tensor and a few of its values, spread evenly."""
-  flat = gradient.reshape(-1)
-  places = np.linspace(0, flat.size - 1, SAMPLED).astype(int)
+  flat = tensor.reshape(-1)
+  places = np.linspace(0, flat.size - 1, count).astype(int)
   return np.concatenate([[np.linalg.norm(flat)], flat[places]]).astype(np.float32)
 
 
 def write_model() -> None:
-  """Writes valid rows' logits and samples of every gradient."""
+  """Writes logits, positions and loss of every case, and samples of the rest."""
   from tests.support import qwen3_vl_oracle as oracle
 
-  model = oracle.build(qwen3_vl_cases.config_dict())
+  model = oracle.build(cases.config_dict())
   arrays = {}
-  for name in STORED:
-    case = qwen3_vl_cases.CASES[name]
-    logits_BTV = oracle.run(model, case)["logits"].detach().numpy()
-    arrays[f"logits/{name}"] = logits_BTV[case.valid_BT]
-  for tensor, gradient in oracle.gradients(model, case).items():
-    arrays[f"gradient/{tensor}"] = sample(gradient)
+  for name, case in cases.CASES.items():
+    out = oracle.run(model, case)
+    loss, gradients = oracle.gradients(model, case)
+    arrays[f"logits/{name}"] = out["logits"].detach().numpy()[case.valid_BT]
+    arrays[f"position/{name}"] = out["position"][:, case.valid_BT].astype(np.int8)
+    arrays[f"loss/{name}"] = np.float64(loss)
+    for module, output in oracle.trace(model, case).items():
+      arrays[f"layer/{name}/{module}"] = sample(output, 24)
+    if name == DIFFERENTIATED:
+      for tensor, gradient in gradients.items():
+        arrays[f"gradient/{tensor}"] = sample(gradient)
   FOLDER.mkdir(exist_ok=True)
   np.savez_compressed(MODEL, **arrays)
+
+
+def pixels_digest(grid: tuple[int, int], values: np.ndarray) -> str:
+  """Returns one line that two processors share only if every bit is the same."""
+  digest = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+  return f"{grid[0]} x {grid[1]} {values.dtype} {digest}"
+
+
+def write_pixels() -> None:
+  """Writes digests of what the PIL processor makes of each photo."""
+  import transformers
+
+  digests = {}
+  for name, (*size, processor) in photos.SIZES.items():
+    theirs = transformers.Qwen2VLImageProcessorPil(**processor.to_dict())
+    out = theirs(
+      photos.photo(*size), return_tensors="np", input_data_format="channels_last"
+    )
+    grid = tuple(out["image_grid_thw"][0, 1:].tolist())
+    digests[name] = pixels_digest(grid, out["pixel_values"])
+  files.write_json(PIXELS, digests)
 
 
 def write_chat(template: Path) -> None:
@@ -64,5 +92,6 @@ def write_chat(template: Path) -> None:
 
 if __name__ == "__main__":
   write_model()
+  write_pixels()
   if len(sys.argv) > 1:
     write_chat(Path(sys.argv[1]))

@@ -5,18 +5,20 @@ import shapely
 from shapely.geometry import box
 from shapely.geometry.base import BaseGeometry
 
+from urbex.core.types import BoxXY
 from urbex.data import osm
 from urbex.data.city_map import BlockMap
 from urbex.data.records import Landmark
 
 
-def collect(block: BlockMap) -> tuple[Landmark, ...]:
+def collect(block: BlockMap, extent: BoxXY | None = None) -> tuple[Landmark, ...]:
   """Returns named buildings, surfaces, streets, places, addresses; duplicates stay.
 
   A street's outline is the bounds of its part inside the block, an address's those
-  of everything that carries it.
+  of everything that carries it. `extent` is what the block covers, when it is not the
+  square from its origin.
   """
-  frame = box(0, 0, block.size_m, block.size_m)
+  frame = box(*(extent or (0, 0, block.size_m, block.size_m)))
   found = []
   for building in block.buildings:
     if building.name:

@@ -10,7 +10,7 @@ import numpy as np
 from urbex.core import seeds
 from urbex.data import expressions, osm, splits
 from urbex.data.city_palette import CAR_COLOURS, ROOF_COLOURS
-from urbex.data.city_plan import BlockPlan
+from urbex.data.city_plan import BlockPlan, CitySettings
 from urbex.data.expressions import Expression, SceneFacts
 from urbex.data.records import Instance, Landmark, Query, SceneRecords
 from urbex.geo import boxes
@@ -24,7 +24,9 @@ _MIN_SIDE_M = {"Building": 6.0, "Car": 1.0, "Ground": 5.0, "Parking": 5.0}
 
 
 @dataclasses.dataclass(frozen=True)
-class _Candidate:
+class Candidate:
+  """A fair expression and the object it means."""
+
   expression: Expression
   target: Instance
 
@@ -35,17 +37,8 @@ def ask(plan: BlockPlan, records: SceneRecords) -> tuple[Query, ...]:
   Solvable: the square window of `context_m` about the landmark holds the whole box.
   """
   settings = plan.settings
-  facts = SceneFacts(records)
   by_id = {instance.id: instance for instance in records.instances}
-  found: dict[str, list[_Candidate]] = {}
-  for landmark in usable_landmarks(plan, records.landmarks):
-    outline = boxes.bounds(np.array(landmark.outline))
-    window = boxes.context_box(outline, settings.context_m)
-    for expression in _expressions(landmark):
-      target_id = expressions.meaning(expression, facts)
-      target = by_id.get(target_id or "")
-      if target and _askable(target, landmark, expression, window):
-        found.setdefault(target.id, []).append(_Candidate(expression, target))
+  found = fair(records, settings)
   split_of = splits.assign(records.instances, plan.map_id, settings.seed, plan.held_out)
   quota = {
     "train": settings.train_queries,
@@ -63,7 +56,7 @@ def ask(plan: BlockPlan, records: SceneRecords) -> tuple[Query, ...]:
     rng = seeds.generator(plan.seed, plan.index, "queries", split, category)
     most = _PER_TARGET_UNSEEN.get(split, _PER_TARGET[category])
     wanted = round(quota[split] * SHARES[category])
-    for candidate in _choose(mine, wanted, most, rng):
+    for candidate in choose(mine, wanted, most, rng):
       queries.append(
         Query(
           id=f"q{len(queries)}",
@@ -77,7 +70,29 @@ def ask(plan: BlockPlan, records: SceneRecords) -> tuple[Query, ...]:
   return tuple(queries)
 
 
-def usable_landmarks(plan: BlockPlan, landmarks: Sequence[Landmark]) -> list[Landmark]:
+def fair(records: SceneRecords, settings: CitySettings) -> dict[str, list[Candidate]]:
+  """Returns instance id -> every expression that means it beyond doubt.
+
+  Of each, the square window of `settings.context_m` about the landmark holds the
+  whole object.
+  """
+  facts = SceneFacts(records)
+  by_id = {instance.id: instance for instance in records.instances}
+  found: dict[str, list[Candidate]] = {}
+  for landmark in usable_landmarks(settings, records.landmarks):
+    outline = boxes.bounds(np.array(landmark.outline))
+    window = boxes.context_box(outline, settings.context_m)
+    for expression in _expressions(landmark):
+      target_id = expressions.meaning(expression, facts)
+      target = by_id.get(target_id or "")
+      if target and _askable(target, landmark, expression, window):
+        found.setdefault(target.id, []).append(Candidate(expression, target))
+  return found
+
+
+def usable_landmarks(
+  settings: CitySettings, landmarks: Sequence[Landmark]
+) -> list[Landmark]:
   """Returns landmarks that are compact, and short and unique by name."""
   count: dict[str, int] = {}
   for landmark in landmarks:
@@ -86,8 +101,8 @@ def usable_landmarks(plan: BlockPlan, landmarks: Sequence[Landmark]) -> list[Lan
   usable = []
   for landmark in landmarks:
     x0, y0, x1, y1 = boxes.bounds(np.array(landmark.outline))
-    compact = max(x1 - x0, y1 - y0) <= plan.settings.landmark_m
-    short = 3 <= len(landmark.name) <= plan.settings.name_chars
+    compact = max(x1 - x0, y1 - y0) <= settings.landmark_m
+    short = 3 <= len(landmark.name) <= settings.name_chars
     plain = not set(landmark.name) & set('"\\<>{}[]@') and landmark.name.isprintable()
     if compact and short and plain and count[_folded(landmark.name)] == 1:
       usable.append(landmark)
@@ -127,9 +142,9 @@ def _askable(
   return boxes.contains(window, (x0, y0, x1, y1))
 
 
-def _choose(
-  found: dict[str, list[_Candidate]], wanted: int, most: int, rng: np.random.Generator
-) -> list[_Candidate]:
+def choose(
+  found: dict[str, list[Candidate]], wanted: int, most: int, rng: np.random.Generator
+) -> list[Candidate]:
   """Deals out one expression an object and round, a new landmark where there is one."""
   ids = sorted(found)
   ids = [ids[i] for i in rng.permutation(len(ids))]

@@ -14,7 +14,12 @@ VAL_SHARE, ND_SHARE = 0.08, 0.22
 
 
 def assign(
-  instances: Sequence[Instance], scene_id: str, seed: int, held_out: bool
+  instances: Sequence[Instance],
+  scene_id: str,
+  seed: int,
+  held_out: bool,
+  val_share: float = VAL_SHARE,
+  nd_share: float = ND_SHARE,
 ) -> dict[str, str]:
   """Returns instance id -> split, category by category so that shares hold in each.
 
@@ -26,7 +31,7 @@ def assign(
   for category in CATEGORIES:
     ids = [i.id for i in instances if i.category == category]
     order = seeds.generator(seed, "splits", scene_id, category).permutation(len(ids))
-    n_val, n_nd = round(VAL_SHARE * len(ids)), round(ND_SHARE * len(ids))
+    n_val, n_nd = round(val_share * len(ids)), round(nd_share * len(ids))
     for rank, index in enumerate(order):
       split = "val" if rank < n_val else "nd" if rank < n_val + n_nd else "train"
       split_of[ids[index]] = split

@@ -11,6 +11,7 @@ from urbex.core.errors import UserError
 from urbex.core.run import Run
 from urbex.data.records import SPLITS
 from urbex.env.pool import EnvPool
+from urbex.loops.adapted import Adapted
 from urbex.loops.checkpoints import CheckpointStore
 from urbex.loops.episodes import rows
 from urbex.loops.fit import Interrupt
@@ -20,6 +21,7 @@ from urbex.loops.mesh import make_mesh
 from urbex.loops.pictures import search_strip
 from urbex.loops.policy import Policy
 from urbex.loops.progress import Progress
+from urbex.loops.provenance import note_scenes
 from urbex.loops.queries import split_queries
 from urbex.loops.setup import World, find_policy, section
 from urbex.loops.state import (
@@ -31,6 +33,7 @@ from urbex.loops.state import (
 )
 from urbex.loops.step import AdvantageSettings, Played, Stepper, episode_statistics
 from urbex.loops.update import Updater, UpdateSettings
+from urbex.model.lora import LoraSettings
 from urbex.rl.losses import LossSettings
 from urbex.rollout.driver import RolloutSettings
 
@@ -125,7 +128,12 @@ class Trainer:
     mesh = make_mesh(self.settings.tensor)
     self.policy = Policy.from_folder(find_policy(config.model), mesh)
     optimizer = make_optimizer(optimisation)
-    state = init_state(self.policy.params, optimizer, self.world.seed, mesh)
+    lora = section(config, "lora", LoraSettings)
+    self.adapted, trained = None, self.policy.params
+    if lora.rank:
+      self.adapted = Adapted(self.policy.params, self.policy.config, lora)
+      trained = self.adapted.start(self.world.seed, mesh)
+    state = init_state(trained, optimizer, self.world.seed, mesh)
     self.store = CheckpointStore(folder / "checkpoints", self.settings.keep)
     if self.store.latest() is not None:
       state = self.store.restore(state)
@@ -140,7 +148,9 @@ class Trainer:
       state,
       self.rollouts.temperature,
       train_tower=optimisation.tower != 0,
+      adapted=self.adapted,
     )
+    self.updater = updater
     self.pool = EnvPool(self.world.folder, self.world.env, self.settings.workers)
     self.log = MetricLog(folder, int(state.step))
     self.stepper = Stepper(
@@ -187,6 +197,14 @@ class Trainer:
           self.store.save(number, self.state)
         progress.update(number, {k: stats[k] for k in ("reward", "iou", "answered")})
         interrupt.obey()
+
+  def export(self, folder: Path) -> None:
+    """Writes the trained policy to `policy/`, and what LoRA trained to `adapters/`."""
+    params = self.state.params
+    if self.adapted is not None:
+      self.adapted.save(folder / "adapters", params, str(self.policy.folder))
+    whole = self.updater.weights(params)
+    self.policy.with_params(whole).export(folder / "policy")
 
   def watch(self) -> dict[str, float]:
     """Plays queries of the watched split, sampled as in training; no gradient."""
@@ -236,7 +254,7 @@ def train(config: ConfigDict, run: Run) -> None:
 
   Args:
     config: `model`, `data`, `seed` and the sections env, reward, rollout, advantage,
-      loss, optimisation, updates and grpo.
+      loss, optimisation, updates, grpo and lora.
     run: receives metrics, TensorBoard files, checkpoints and the policy.
 
   Raises:
@@ -244,4 +262,5 @@ def train(config: ConfigDict, run: Run) -> None:
   """
   with _closing(Trainer(config, run.folder)) as trainer:
     trainer.run()
-    trainer.policy.with_params(trainer.state.params).export(run.folder / "policy")
+    trainer.export(run.folder)
+    note_scenes(run.folder / "policy", trainer.world.scenes, trainer.policy.folder)

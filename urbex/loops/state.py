@@ -114,6 +114,8 @@ def _scale_by_step(schedule) -> optax.GradientTransformationExtraArgs:
 def _scale_tower(factor: float) -> optax.GradientTransformationExtraArgs:
   def update(updates, state, params=None, **_):
     del params
+    if "visual" not in updates:
+      return updates, state
     visual = jax.tree.map(lambda u: (factor * u).astype(u.dtype), updates["visual"])
     return {**updates, "visual": visual}, state
 

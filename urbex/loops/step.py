@@ -122,6 +122,7 @@ class Stepper:
     Raises:
       RuntimeError: the copy's checksum is not the original's.
     """
+    params = self._updater.weights(params)
     if self._sync is None:
       return params
     copy = self._sync(params)

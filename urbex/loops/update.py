@@ -19,9 +19,11 @@ from jax.sharding import Mesh
 from urbex.core.errors import UserError
 from urbex.core.types import Params
 from urbex.loops import mesh as meshes
+from urbex.loops.adapted import Adapted
 from urbex.loops.parts import Part, make_parts, place
 from urbex.loops.state import TrainState, apply_gradients
 from urbex.model.config import ModelConfig
+from urbex.model.lora import attach
 from urbex.model.qwen3_vl import head
 from urbex.rl import losses
 from urbex.rl.logprobs import PolicyLogprobs, policy_logprobs
@@ -123,6 +125,7 @@ class Updater:
     state: TrainState,
     temperature: float = 1.0,
     train_tower: bool = True,
+    adapted: Adapted | None = None,
   ):
     """Fixes everything but the state and the rollouts.
 
@@ -136,8 +139,12 @@ class Updater:
       state: for its shardings, which every update keeps.
       temperature: of the policy, as in the rollout.
       train_tower: False keeps the vision tower out of the backward pass.
+      adapted: what the state's parameters are adapters of; None where they are the
+        whole policy.
     """
     self._config, self._loss, self._settings = config, loss, settings
+    self._adapted = adapted
+    self._frozen = None if adapted is None else adapted.frozen
     self._mesh, self._temperature = mesh, temperature
     self._train_tower = train_tower
     self._allowed_V = jax.device_put(allowed_V, meshes.replicated(mesh))
@@ -167,6 +174,10 @@ class Updater:
     jitted = (self._accumulate, self._apply, self._score, self._blank)
     return sum(function._cache_size() for function in jitted)
 
+  def weights(self, params: Params) -> Params:
+    """Returns the whole policy's weights, given the parameters of a state."""
+    return params if self._adapted is None else self._adapted.merged(params)
+
   def lower(self, state: TrainState, part: Part) -> dict[str, jax.stages.Lowered]:
     """Lowers the update's programs for shapes alone (ShapeDtypeStructs will do)."""
     scalar = jax.ShapeDtypeStruct((), jnp.float32)
@@ -182,7 +193,16 @@ class Updater:
     old_BT = part.batch.behaviour_logp_BT
     return {
       "update": self._accumulate.lower(
-        state.params, grads, sums, part, self._allowed_V, old_BT, old_BT, flag, scalar
+        state.params,
+        grads,
+        sums,
+        part,
+        self._allowed_V,
+        self._frozen,
+        old_BT,
+        old_BT,
+        flag,
+        scalar,
       ),
       "apply": self._apply.lower(state, grads, flag),
     }
@@ -235,7 +255,7 @@ class Updater:
       fresh = []
       for part, old_BT, reference_BT in zip(parts, old, reference):
         grads, sums, logp_BT = self._accumulate(
-          state.params, grads, sums, part, self._allowed_V,
+          state.params, grads, sums, part, self._allowed_V, self._frozen,
           old_BT, reference_BT, first, denominator,
         )  # fmt: skip
         fresh.append(logp_BT)
@@ -261,14 +281,17 @@ class Updater:
     with self._context:
       return self._scores(params, part, allowed_V, remat=False).logp_BT
 
-  def _trace_accumulate(self, params, grads, sums, part, allowed_V, *rest):
+  def _trace_accumulate(self, params, grads, sums, part, allowed_V, frozen, *rest):
     with self._context:
-      return self._trace_gradient(params, grads, sums, part, allowed_V, *rest)
+      return self._trace_gradient(params, grads, sums, part, allowed_V, frozen, *rest)
 
   def _trace_gradient(
-    self, params, grads, sums, part, allowed_V, old_BT, reference_BT, first, denominator
-  ):
+    self, params, grads, sums, part, allowed_V, frozen,
+    old_BT, reference_BT, first, denominator,
+  ):  # fmt: skip
     def objective(params):
+      if self._adapted is not None:
+        params = attach(frozen, params, self._adapted.settings)
       if not self._train_tower:
         params = {**params, "visual": jax.lax.stop_gradient(params["visual"])}
       scores = self._scores(params, part, allowed_V, self._settings.remat)

@@ -6,7 +6,7 @@ cannot forge a control token: see `plain`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 
@@ -34,14 +34,23 @@ def plain(text: str) -> str:
   return text.replace("<|", "< |")
 
 
-def render_system(system_text: str, tools: Sequence[dict[str, Any]] = ()) -> str:
-  """Renders the system turn, which lists the tools as one JSON object a line."""
+def render_system(
+  system_text: str | None, tools: Sequence[Mapping[str, Any]] = ()
+) -> str:
+  """Renders the system turn, which lists the tools as one JSON object a line.
+
+  Args:
+    system_text: None where a conversation has no system message of its own.
+    tools: JSON schemas of the tools; without any, None renders nothing.
+  """
+  spoken = [] if system_text is None else [plain(system_text)]
   if not tools:
-    return f"<|im_start|>system\n{plain(system_text)}{_TURN_END}"
+    return "".join(f"<|im_start|>system\n{text}{_TURN_END}" for text in spoken)
   listed = "".join("\n" + json.dumps(tool, ensure_ascii=False) for tool in tools)
+  heading = "\n\n".join([*spoken, "# Tools"])
   return (
-    f"<|im_start|>system\n{plain(system_text)}\n\n"
-    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+    f"<|im_start|>system\n{heading}\n\n"
+    "You may call one or more functions to assist with the user query.\n\n"
     "You are provided with function signatures within <tools></tools> XML tags:\n"
     f"<tools>{plain(listed)}\n</tools>\n\n"
     "For each function call, return a json object with function name and arguments "
@@ -56,11 +65,28 @@ def render_user(parts: Sequence[Part]) -> str:
   return f"<|im_start|>user\n{_content(parts)}{_TURN_END}"
 
 
-def render_tool_response(parts: Sequence[Part]) -> str:
-  """Renders what one tool returned: a user turn inside `<tool_response>`."""
-  return (
-    f"<|im_start|>user\n<tool_response>\n{_content(parts)}\n</tool_response>{_TURN_END}"
+def render_tool_response(*results: Sequence[Part]) -> str:
+  """Renders what one tool, or several called at once, returned: one user turn."""
+  blocks = (
+    f"\n<tool_response>\n{_content(parts)}\n</tool_response>" for parts in results
   )
+  return f"<|im_start|>user{''.join(blocks)}{_TURN_END}"
+
+
+def render_assistant(text: str, calls: Sequence[tuple[str, Any]] = ()) -> str:
+  """Renders a whole turn of the model's.
+
+  Args:
+    text: what it says before its calls.
+    calls: (tool's name, arguments) each; arguments that are text are JSON already.
+  """
+  said = [plain(text)] if text else []
+  for name, arguments in calls:
+    if not isinstance(arguments, str):
+      arguments = json.dumps(arguments, ensure_ascii=False)
+    body = plain(f'{{"name": "{name}", "arguments": {arguments}}}')
+    said.append(f"<tool_call>\n{body}\n</tool_call>")
+  return f"{assistant_open()}{chr(10).join(said)}<|im_end|>{assistant_close()}"
 
 
 def assistant_open() -> str:

@@ -1,11 +1,12 @@
-"""Loads and saves Hugging Face safetensors folders, tensor by tensor.
+"""Loads Hugging Face safetensors folders, tensor by tensor.
 
 Nothing is unpickled: the files hold a JSON header and raw numbers.
 """
 
 import contextlib
-import shutil
-from collections.abc import Mapping
+import functools
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors
-import safetensors.numpy
 
 from urbex.core import files
 from urbex.core.errors import UserError
@@ -21,11 +21,19 @@ from urbex.core.types import Params
 from urbex.model.config import ModelConfig
 from urbex.model.module import shapes
 from urbex.model.names import Name, names
+from urbex.model.save import INDEX, PICKLED, SINGLE, check_replaceable, save_folder
 
-__all__ = ["load_params", "save_folder", "shapes"]
+__all__ = [
+  "INDEX",
+  "SINGLE",
+  "check_replaceable",
+  "load_params",
+  "save_folder",
+  "shapes",
+]
 
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-SHARD_BYTES = 4 << 30
+# A stack of layers larger than this is read and placed one layer at a time.
+BLOCK_BYTES = 256 << 20
 
 _READABLE = ("F32", "F16", "BF16", "F64")
 
@@ -35,15 +43,20 @@ def load_params(
   config: ModelConfig,
   dtype=jnp.float32,
   shardings: Any | None = None,
+  report: Callable[[int], None] | None = None,
 ) -> Params:
-  """Reads a checkpoint straight onto its devices, one of our arrays at a time.
+  """Reads a checkpoint straight onto its devices.
+
+  The host holds one tensor of the checkpoint at a time, or BLOCK_BYTES of smaller
+  ones; of each tensor it reads what its devices will hold.
 
   Args:
     folder: holds model.safetensors, or shards and model.safetensors.index.json.
     config: the config of that folder.
     dtype: dtype of the loaded parameters.
     shardings: a tree of jax shardings like the parameters; None means the default
-      device. Each device's part alone is read for it.
+      device.
+    report: called now and then with the number of parameters read so far.
 
   Raises:
     UserError: a tensor is missing, unexpected, of another shape or no float; a file
@@ -51,67 +64,21 @@ def load_params(
   """
   folder = Path(folder)
   tree: Params = {}
-  ours = shapes(config)
+  ours, done = shapes(config), 0
   with contextlib.ExitStack() as stack:
     tensors = _open(folder, stack)
     table = names(config)
     _check_names(folder, tensors, table, config)
     for name in table:
+      _check_tensors(folder, tensors, name, _get(ours, name.path).shape, config)
+    for name in table:
       leaf, sharding = _get(ours, name.path), _get(shardings, name.path)
       sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
-      _check_tensors(folder, tensors, name, leaf.shape, config)
-
-      def read(index, name=name, leaf=leaf):
-        return _read(tensors, name, index, leaf.shape, dtype)
-
-      _set(
-        tree,
-        name.path,
-        jax.make_array_from_callback(leaf.shape, sharding, read, dtype=dtype),
-      )
+      _set(tree, name.path, _place(tensors, name, leaf.shape, dtype, sharding))
+      done += math.prod(leaf.shape)
+      if report is not None:
+        report(done)
   return tree
-
-
-def save_folder(
-  params: Params,
-  config: ModelConfig,
-  folder: str | Path,
-  dtype=jnp.float32,
-  copy_from: str | Path | None = None,
-  shard_bytes: int = SHARD_BYTES,
-) -> None:
-  """Writes a folder that `load_params` and transformers read, whole or not at all.
-
-  Args:
-    params: the parameter tree.
-    config: its config.
-    folder: replaced if it is a model folder; refused if it is anything else.
-    dtype: float32, bfloat16 or float16 of the written tensors.
-    copy_from: a model folder whose config, tokenizer and other small files are
-      copied; its weights are not.
-    shard_bytes: largest file of tensors.
-
-  Raises:
-    UserError: `folder` exists and holds something else, or the disk is full.
-  """
-  folder = Path(folder)
-  known = (SINGLE, INDEX, "config.json")
-  if folder.exists() and not any((folder / name).exists() for name in known):
-    raise UserError(f"{folder}: exists and is not a model folder; choose another")
-  with files.new_directory(folder) as new:
-    if copy_from is not None:
-      _copy_small_files(Path(copy_from), new, dtype)
-    shards, sizes = _write_shards(params, config, new, dtype, shard_bytes)
-    if len(shards) == 1:
-      (new / next(iter(shards))).rename(new / SINGLE)
-    else:
-      weight_map = {
-        tensor: shard for shard, listed in shards.items() for tensor in listed
-      }
-      files.write_json(
-        new / INDEX,
-        {"metadata": {"total_size": sum(sizes)}, "weight_map": weight_map},
-      )
 
 
 def _open(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Any]:
@@ -131,7 +98,7 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Any]:
   tensors: dict[str, Any] = {}
   for path in (folder / p for p in paths):
     if not path.exists():
-      raise UserError(f"{path}: no such file; the checkpoint is incomplete")
+      raise UserError(f"{path}: no such file; {_instead(folder)}")
     try:
       file = stack.enter_context(safetensors.safe_open(path, framework="np"))
     except safetensors.SafetensorError as error:
@@ -140,6 +107,14 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Any]:
       ) from error
     tensors.update(dict.fromkeys(file.keys(), file))
   return tensors
+
+
+def _instead(folder: Path) -> str:
+  """Says what a folder without safetensors may hold instead."""
+  pickled = sorted(p.name for p in folder.glob("*") if p.suffix in PICKLED)
+  if pickled:
+    return f"{pickled[0]} is pickled, which runs code: fetch the safetensors files"
+  return "the checkpoint is incomplete"
 
 
 def _check_names(
@@ -175,60 +150,51 @@ def _check_tensors(folder, tensors, name: Name, ours, config: ModelConfig) -> No
       )
 
 
-def _read(tensors, name: Name, index, shape, dtype) -> np.ndarray:
-  """Reads the part `index` of our leaf, as numpy of the wanted dtype."""
-  layers = range(len(name.theirs))[index[0]] if name.stacked else range(1)
-  rest = index[1:] if name.stacked else index
-  sizes = [len(range(n)[i]) for n, i in zip(shape, index)]
-  out = np.empty(sizes, np.dtype(dtype))
+def _place(tensors, name: Name, shape, dtype, sharding) -> jax.Array:
+  """Makes one of our arrays on its devices, from as few tensors at a time as needed."""
+  dtype = np.dtype(dtype)
+
+  def read(first: int, count: int, sizes, where) -> jax.Array:
+    def part(index):
+      return _read(tensors, name, first, count, index, sizes, dtype)
+
+    return jax.make_array_from_callback(sizes, where, part, dtype=dtype)
+
+  layers = len(name.theirs)
+  small = math.prod(shape) * dtype.itemsize <= BLOCK_BYTES
+  if small or not name.stacked or sharding.shard_shape(shape)[0] < layers:
+    return read(0, layers, shape, sharding)
+  blank, put = _stackers(shape, dtype, sharding)
+  stack = blank()
+  for layer in range(layers):
+    stack = put(stack, read(layer, 1, (1, *shape[1:]), sharding), layer)
+    # One layer in flight: the next is not read before this one is placed.
+    stack.block_until_ready()
+  return stack
+
+
+@functools.lru_cache(maxsize=64)
+def _stackers(shape: tuple[int, ...], dtype: np.dtype, sharding):
+  """Returns two programs: an empty stack of layers, and one that fills in a layer."""
+  blank = jax.jit(lambda: jnp.zeros(shape, dtype), out_shardings=sharding)
+  put = jax.jit(
+    lambda stack, layer, k: jax.lax.dynamic_update_slice_in_dim(stack, layer, k, 0),
+    donate_argnums=0,
+    out_shardings=sharding,
+  )
+  return blank, put
+
+
+def _read(tensors, name: Name, first, count, index, sizes, dtype) -> np.ndarray:
+  """Reads the part `index` of layers first..first+count of our leaf, as `dtype`."""
+  if not name.stacked:
+    return name.read(tensors[name.theirs[0]].get_slice(name.theirs[0]), index, dtype)
+  layers = range(first, first + count)[index[0]]
+  out = np.empty([len(range(n)[i]) for n, i in zip(sizes, index)], dtype)
   for place, layer in enumerate(layers):
     theirs = name.theirs[layer]
-    part = name.to_ours(tensors[theirs].get_tensor(theirs))[rest]
-    if name.stacked:
-      out[place] = part
-    else:
-      out[...] = part
+    out[place] = name.read(tensors[theirs].get_slice(theirs), index[1:], dtype)
   return out
-
-
-def _write_shards(params, config, folder: Path, dtype, shard_bytes: int):
-  """Writes tensors to numbered files of at most shard_bytes (or one tensor)."""
-  shards: dict[str, list[str]] = {}
-  sizes: list[int] = []
-  pending: dict[str, np.ndarray] = {}
-
-  def flush():
-    shard = f"model-{len(shards) + 1:05d}.safetensors"
-    try:
-      safetensors.numpy.save_file(pending, folder / shard, metadata={"format": "pt"})
-    except safetensors.SafetensorError as error:
-      raise UserError(f"{folder}: cannot write {shard}: {error}") from error
-    shards[shard] = list(pending)
-    sizes.append(sum(a.nbytes for a in pending.values()))
-    pending.clear()
-
-  for name in names(config):
-    leaf = np.asarray(_get(params, name.path))
-    for layer, theirs in enumerate(name.theirs):
-      array = leaf[layer] if name.stacked else leaf
-      tensor = name.to_theirs(array.astype(dtype), config)
-      held = sum(a.nbytes for a in pending.values())
-      if pending and held + tensor.nbytes > shard_bytes:
-        flush()
-      pending[theirs] = tensor
-  flush()
-  return shards, sizes
-
-
-def _copy_small_files(source: Path, new: Path, dtype) -> None:
-  config = files.read_json(source / "config.json")
-  config.pop("torch_dtype", None)
-  config["dtype"] = np.dtype(dtype).name
-  files.write_json(new / "config.json", config)
-  for path in sorted(source.iterdir()):
-    weights = path.suffix in (".safetensors", ".bin", ".pt") or path.name == INDEX
-    if path.is_file() and not weights and path.name != "config.json":
-      shutil.copyfile(path, new / path.name)
 
 
 def _get(tree: Any, path: tuple[str, ...]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from urbex.core import files
 from urbex.core.errors import UserError
+from urbex.core.settings import nearest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +107,22 @@ class ModelConfig:
       vision_end_token_id=outer.get("vision_end_token_id", int),
       scan=max(text.layers, vision.layers) > 8,
     )
+    outer.finish()
     _check(config, where)
     return config
+
+
+# Keys of transformers that say nothing about what a layer computes. The outer
+# tie_word_embeddings is read; an inner one is ignored, as transformers ignores it.
+_HARMLESS = frozenset((
+  "_attn_implementation", "_name_or_path", "architectures", "attention_dropout",
+  "auto_map", "bos_token_id", "dtype", "eos_token_id", "id2label",
+  "initializer_range", "label2id", "length_penalty", "max_length",
+  "max_position_embeddings", "num_beam_groups", "num_beams", "num_return_sequences",
+  "pad_token_id", "repetition_penalty", "return_dict", "temperature",
+  "tie_word_embeddings", "top_k", "top_p", "torch_dtype", "transformers_version",
+  "typical_p", "use_cache", "video_token_id",
+))  # fmt: skip
 
 
 class _Reader:
@@ -115,8 +130,22 @@ class _Reader:
 
   def __init__(self, values: Mapping[str, Any], where: str):
     self.values, self.where = values, where
+    self.seen = set(_HARMLESS)
+
+  def finish(self) -> None:
+    """Refuses what nobody looked up: it may be misspelt, or mean another model.
+
+    Null, false, zero and empty switch nothing on, and are let pass.
+    """
+    for key, value in self.values.items():
+      if value and key not in self.seen:
+        raise UserError(
+          f"{self.where}: {key} is unknown{nearest(key, self.seen - _HARMLESS)}; if it "
+          "changes nothing that the model computes, remove it"
+        )
 
   def get(self, key: str, kind: type, default: Any = None) -> Any:
+    self.seen.add(key)
     value = self.values.get(key)
     value = default if value is None else value
     if value is None:
@@ -145,6 +174,7 @@ class _Reader:
 
   def expect(self, key: str, *wanted: Any) -> None:
     """Refuses a setting this code does not implement; absent is accepted."""
+    self.seen.add(key)
     value = self.values.get(key, wanted[0])
     if value not in wanted:
       raise UserError(
@@ -160,10 +190,12 @@ def _text(reader: _Reader) -> TextConfig:
   key = "rope_parameters" if reader.values.get("rope_parameters") else "rope_scaling"
   rope = _Reader(reader.get(key, dict), f"{reader.where}: rope")
   rope.expect("rope_type", "default")
+  rope.expect("type", "default")
   rope.expect("mrope_interleaved", True)
-  theta = rope.values.get("rope_theta", reader.values.get("rope_theta"))
+  # The base stands beside the old rope_scaling, inside the new rope_parameters.
+  theta = (rope if "rope_theta" in rope.values else reader).get("rope_theta", float)
   width, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
-  return TextConfig(
+  config = TextConfig(
     vocab_size=reader.get("vocab_size", int),
     width=width,
     mlp_width=reader.get("intermediate_size", int),
@@ -172,22 +204,27 @@ def _text(reader: _Reader) -> TextConfig:
     kv_heads=reader.size("num_key_value_heads", heads),
     head_dim=reader.get("head_dim", int, width // heads),
     rms_eps=reader.get("rms_norm_eps", float, 1e-6),
-    rope_theta=_Reader({"rope_theta": theta}, reader.where).get("rope_theta", float),
+    rope_theta=theta,
     mrope_section=rope.numbers("mrope_section"),
   )
+  reader.seen |= {"rope_parameters", "rope_scaling", "rope_theta"}
+  rope.finish()
+  reader.finish()
+  return config
 
 
 def _vision(reader: _Reader) -> VisionConfig:
   reader.expect("model_type", "qwen3_vl", "qwen3_vl_vision")
   reader.expect("hidden_act", "gelu_pytorch_tanh")
   rope = _Reader(reader.get("rope_parameters", dict, {}), f"{reader.where}: rope")
+  rope.expect("rope_type", "axial", "default")
   positions = reader.get("num_position_embeddings", int)
   side = round(abs(positions) ** 0.5)
   if side * side != positions:
     raise UserError(
       f"{reader.where}: num_position_embeddings is {positions}; want a square"
     )
-  return VisionConfig(
+  config = VisionConfig(
     width=reader.size("hidden_size"),
     mlp_width=reader.get("intermediate_size", int),
     layers=reader.get("depth", int),
@@ -201,6 +238,9 @@ def _vision(reader: _Reader) -> VisionConfig:
     rope_theta=rope.get("rope_theta", float, 10000.0),
     deepstack=reader.numbers("deepstack_visual_indexes"),
   )
+  rope.finish()
+  reader.finish()
+  return config
 
 
 def _check(config: ModelConfig, where: str) -> None:

@@ -14,9 +14,20 @@ from urbex.model.partition import gathered
 _zeros = nnx.initializers.zeros_init()
 
 
-def linear(features: tuple[int, int], rngs: nnx.Rngs, bias: bool) -> nnx.Linear:
+class Linear(nnx.Linear):
+  """A linear layer that adds a low-rank adapter where the tree holds one."""
+
+  def __call__(self, x: jax.Array) -> jax.Array:
+    y = super().__call__(x)
+    lora_a, lora_b = getattr(self, "lora_a", None), getattr(self, "lora_b", None)
+    if lora_a is None:
+      return y
+    return y + (x @ lora_a[...].astype(x.dtype)) @ lora_b[...].astype(x.dtype)
+
+
+def linear(features: tuple[int, int], rngs: nnx.Rngs, bias: bool) -> Linear:
   """Returns a linear layer with an [in, out] kernel."""
-  return nnx.Linear(*features, use_bias=bias, kernel_init=_zeros, rngs=rngs)
+  return Linear(*features, use_bias=bias, kernel_init=_zeros, rngs=rngs)
 
 
 def embedding(rows: int, width: int, rngs: nnx.Rngs) -> nnx.Embed:

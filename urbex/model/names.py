@@ -5,6 +5,7 @@ Loading and saving both read it, so a round trip cannot disagree with itself.
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -48,11 +49,26 @@ class Name:
       return (v.width, v.channels, v.temporal, v.patch_px, v.patch_px)
     return shape[::-1] if self.kind == _LINEAR else shape
 
+  def read(self, tensor: Any, index: tuple[slice, ...], dtype: np.dtype) -> np.ndarray:
+    """Reads the part of one of our layers that `index` covers, and no more than it.
+
+    Args:
+      tensor: one of theirs: an array, or a file's that reads what it is sliced by.
+      index: a slice for each axis of our layer.
+      dtype: of the result.
+    """
+    if self.kind == _PLAIN:
+      return tensor[index].astype(dtype, copy=False)
+    rows, columns = index
+    if self.kind == _CONV:
+      kept = tensor[columns]
+      return kept.reshape(len(kept), -1).T[rows].astype(dtype, copy=False)
+    return tensor[columns, rows].T.astype(dtype, copy=False)
+
   def to_ours(self, tensor: np.ndarray) -> np.ndarray:
     """Returns one of their tensors in our layout (a view)."""
-    if self.kind == _CONV:
-      return tensor.reshape(tensor.shape[0], -1).T
-    return tensor.T if self.kind == _LINEAR else tensor
+    rank = 1 if tensor.ndim == 1 else 2
+    return self.read(tensor, (slice(None),) * rank, tensor.dtype)
 
   def to_theirs(self, array: np.ndarray, config: ModelConfig) -> np.ndarray:
     """Returns one layer of our leaf in their layout, contiguous."""

@@ -31,6 +31,7 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
   (r"patch_embed/proj/kernel$", (None, DATA)),
   (r"pos_embed/embedding$", (None, DATA)),
   (r"(scale|bias)$", (None,)),
+  (r"lora_(a|b)$", (None, None)),
 )
 
 # Kernels whose "tensor" dimension holds whole heads, and those of the fewer kv heads.

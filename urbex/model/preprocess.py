@@ -9,12 +9,34 @@ import math
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from urbex.core import files
 from urbex.core.errors import UserError
 
 MAX_ASPECT = 200
+
+
+def read_image(path: str | Path) -> np.ndarray:
+  """Reads a picture file as uint8 [height, width, 3], upright, on white.
+
+  Source: transformers' convert_to_rgb, which lays transparent pixels over white.
+
+  Raises:
+    UserError: there is no such file, or it is no picture that PIL can read.
+  """
+  try:
+    with Image.open(path) as file:
+      picture = ImageOps.exif_transpose(file)
+  except FileNotFoundError as error:
+    raise UserError(f"{path}: no such file; want a picture") from error
+  except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+    raise UserError(f"{path}: not a readable picture: {error}") from error
+  if "A" in picture.getbands() or "transparency" in picture.info:
+    picture = picture.convert("RGBA")
+    white = Image.new("RGBA", picture.size, "white")
+    picture = Image.alpha_composite(white, picture)
+  return np.asarray(picture.convert("RGB"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,9 +4,11 @@ import collections
 import dataclasses
 import functools
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
+from urbex.core.errors import UserError
 from urbex.model import chat
 from urbex.model.preprocess import Preprocessor
 from urbex.model.tokenizer import Tokenizer
@@ -94,4 +96,34 @@ class Encoder:
       pad = self.tokenizer.image_pad
       runs.append(Run(np.full(image.n_tokens, pad, np.int32), image))
       runs.append(Run(self.text(piece)))
+    return [run for run in runs if len(run.ids_T)]
+
+  def exact(self, ids: Sequence[int], images: tuple[Image, ...]) -> list[Run]:
+    """Returns the runs of token ids that are written out, placeholders included.
+
+    Raises:
+      UserError: the image_pad ids are not as many, in a row, as the images' features.
+    """
+    ids_T, pad = np.asarray(ids, np.int32), self.tokenizer.image_pad
+    runs, start = [], 0
+    for number, image in enumerate(images):
+      pads_T = np.flatnonzero(ids_T[start:] == pad)
+      at = start + int(pads_T[0]) if len(pads_T) else len(ids_T)
+      end = at + image.n_tokens
+      found = int((ids_T[at:end] == pad).sum())
+      if found < image.n_tokens:
+        raise UserError(
+          f"image {number} has {image.n_tokens} features, but {found} image_pad ids "
+          f"stand in a row for it at token {at}"
+        )
+      runs += [Run(ids_T[start:at]), Run(ids_T[at:end], image)]
+      start = end
+    left = int((ids_T[start:] == pad).sum())
+    if left:
+      features = sum(image.n_tokens for image in images)
+      raise UserError(
+        f"{features + left} image_pad ids for {len(images)} images of {features} "
+        "features; want as many"
+      )
+    runs.append(Run(ids_T[start:]))
     return [run for run in runs if len(run.ids_T)]

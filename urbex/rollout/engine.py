@@ -8,6 +8,7 @@ them.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from urbex.model.qwen3_vl import Tokens
 from urbex.rollout import programs, sampling, split
 from urbex.rollout.batch import bucket, image_index
 from urbex.rollout.features import FeaturePool
-from urbex.rollout.trajectory import Job, TrajectoryBuilder
+from urbex.rollout.trajectory import TrajectoryBuilder
 
 _row_keys = jax.jit(sampling.row_keys)
 _resize = jax.jit(kv.resize, static_argnums=1)
@@ -44,6 +45,15 @@ class Sampling:
   max_turn_tokens: int
   temperature: float = 1.0
   greedy: bool = False
+
+
+class Keyed(Protocol):
+  """Where a row stands in the run's randomness; a `Job` does."""
+
+  seed: int
+  step: int
+  question: int
+  rollout: int
 
 
 class Engine:
@@ -71,7 +81,7 @@ class Engine:
     self._read_B = np.zeros(rows, np.int32)
     self._slots: programs.Slots | None = None
 
-  def fill(self, rows: Mapping[int, tuple[TrajectoryBuilder, Job]]) -> None:
+  def fill(self, rows: Mapping[int, tuple[TrajectoryBuilder, Keyed]]) -> None:
     """Puts new trajectories into slots; equal prompts are read once and copied."""
     if not rows:
       return

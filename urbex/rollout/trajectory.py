@@ -145,6 +145,14 @@ class TrajectoryBuilder:
     runs = self.encoder.rendered(chat.render_system(system, tools))
     return self._append_turn(runs, chat.render_user, observation)
 
+  def append_runs(self, runs: Sequence[Run]) -> bool:
+    """Writes runs that somebody else composed, as nobody's turn.
+
+    Returns:
+      False, with nothing written, when it leaves no room for a reply.
+    """
+    return self._append(runs, self._turn)
+
   def append_observation(self, observation: Observation) -> bool:
     """Ends the policy's turn and writes what it is shown, whole or not at all.
 
@@ -215,12 +223,14 @@ class TrajectoryBuilder:
     images = tuple(self.encoder.image(view.image) for view in observation.views)
     text = render(parts) + chat.assistant_open()
     runs = runs + self.encoder.rendered(text, images)
+    return self._append(runs, self._turn + (self.length > 0))
+
+  def _append(self, runs: Sequence[Run], turn: int) -> bool:
     length = self.length + sum(len(run.ids_T) for run in runs)
-    n_images = len(self.images) + len(images)
+    n_images = len(self.images) + sum(run.image is not None for run in runs)
     if length >= self.limits.max_tokens or n_images > self.limits.max_images:
       return False
-    if self.length:
-      self._turn += 1
+    self._turn = turn
     for run in runs:
       self._write(run)
     self._closed = False

@@ -1,0 +1,55 @@
+"""Text files come with every way of being broken; each is one clear line."""
+
+import pytest
+
+from urbex.core.errors import UserError
+from urbex.data import raw_text
+
+
+@pytest.mark.parametrize(
+  ("data", "message"),
+  [
+    (b"", r"empty \(0 bytes\)"),
+    (b"  \r\n", r"empty \(4 bytes\)"),
+    (b'[{"a": 1}, {"a"', "ends too early"),
+    (b'[{"a": "cut', "ends too early"),
+    (b"[1, 2,, 3, 4]", "not valid JSON .*line 1 column 7"),
+    (b'{"a": 1}', "holds an object; want a list: rows"),
+    (b"7", "holds 7; want a list"),
+    (b"\xff\xd8\xff\xe0", "no UTF-8 text .byte 0 is 0xff"),
+  ],
+)
+def test_damaged_json_is_named(tmp_path, data, message):
+  path = tmp_path / "rows.json"
+  path.write_bytes(data)
+  with pytest.raises(UserError, match=f"rows.json: .*{message}") as error:
+    raw_text.read_json(path, list, "rows")
+  assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+  with pytest.raises(UserError, match=r"gone.json: no such file"):
+    raw_text.read_json(tmp_path / "gone.json", list, "rows")
+  with pytest.raises(UserError, match=r"is a folder; want a file"):
+    raw_text.read_text(tmp_path)
+
+
+def test_marks_and_line_ends_of_other_systems_do_not_matter(tmp_path):
+  path = tmp_path / "lists.csv"
+  path.write_bytes("\ufeffArea , block_id,object_id\r\ncambridge,4,0\r\n\r\n".encode())
+  rows = raw_text.read_csv(path, ("area", "block_id", "object_id"))
+  assert rows == [{"area": "cambridge", "block_id": "4", "object_id": "0"}]
+  path.write_bytes("\ufeffcambridge_block_4\r\n\r\nbirmingham_block_1".encode())
+  assert raw_text.read_names(path) == ["cambridge_block_4", "birmingham_block_1"]
+  path.write_bytes('\ufeff["Café"]\r\n'.encode())
+  assert raw_text.read_json(path, list, "names") == ["Café"]
+
+
+def test_a_csv_without_a_column_or_with_a_short_row_is_named(tmp_path):
+  path = tmp_path / "lists.csv"
+  path.write_text("area,block,object_id\n")
+  with pytest.raises(UserError, match=r"no column 'block_id'"):
+    raw_text.read_csv(path, ("area", "block_id"))
+  path.write_text("area,block_id\ncambridge\n")
+  with pytest.raises(UserError, match=r"lists.csv:2: 1 values, want 2"):
+    raw_text.read_csv(path, ("area", "block_id"))

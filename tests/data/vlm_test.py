@@ -1,0 +1,95 @@
+"""The endpoint is asked once a question, and every way of failing is one line."""
+
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from urbex.core.errors import UserError
+from urbex.data.vlm import Endpoint, EndpointSettings
+
+
+@pytest.fixture
+def server():
+  """A local endpoint whose replies a test sets; keeps what it was asked."""
+
+  class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+      body = self.rfile.read(int(self.headers["Content-Length"]))
+      http.asked.append((self.path, dict(self.headers), json.loads(body)))
+      status, data = http.reply
+      self.send_response(status)
+      self.end_headers()
+      self.wfile.write(data)
+
+    def log_message(self, *_):
+      pass
+
+  http = HTTPServer(("127.0.0.1", 0), Handler)
+  http.asked, http.reply = [], (200, said("a red car"))
+  thread = threading.Thread(target=http.serve_forever, daemon=True)
+  thread.start()
+  yield http
+  http.shutdown()
+  http.server_close()
+
+
+def said(text):
+  return json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+
+
+def endpoint(server, tmp_path, **more):
+  url = f"http://127.0.0.1:{server.server_port}/v1/"
+  return Endpoint(EndpointSettings(url=url, model="m", **more), tmp_path / "answers")
+
+
+def test_a_question_goes_over_the_wire_once(server, tmp_path):
+  first = endpoint(server, tmp_path)
+  assert first.ask("what is it?", [b"jpeg"]) == "a red car"
+  second = endpoint(server, tmp_path)
+  assert second.ask("what is it?", [b"jpeg"]) == "a red car"
+  assert (first.asked, second.asked, len(server.asked)) == (1, 0, 1)
+  second.ask("what is it?", [b"other"])
+  assert second.asked == 1
+  path, _, body = server.asked[0]
+  assert path == "/v1/chat/completions"
+  picture, text = body["messages"][0]["content"]
+  assert text == {"type": "text", "text": "what is it?"}
+  data = picture["image_url"]["url"].removeprefix("data:image/jpeg;base64,")
+  assert base64.b64decode(data) == b"jpeg"
+
+
+def test_a_key_is_sent_from_its_variable_and_never_kept(server, tmp_path, monkeypatch):
+  monkeypatch.setenv("SOME_KEY", "secret-word")
+  endpoint(server, tmp_path, key_variable="SOME_KEY").ask("q", [])
+  assert server.asked[0][1]["Authorization"] == "Bearer secret-word"
+  kept = [f.read_text() for f in (tmp_path / "answers").rglob("*.json")]
+  assert kept and "secret-word" not in "".join(kept)
+  monkeypatch.delenv("SOME_KEY")
+  with pytest.raises(UserError, match=r"SOME_KEY is not set"):
+    endpoint(server, tmp_path, key_variable="SOME_KEY").ask("other", [])
+
+
+@pytest.mark.parametrize(
+  ("reply", "message"),
+  [
+    ((500, b"out of memory"), "status 500: out of memory"),
+    ((200, b"<html>"), "no chat completion"),
+    ((200, b'{"choices": []}'), "no chat completion"),
+    ((200, said(None)), "holds no text"),
+  ],
+)
+def test_a_bad_reply_is_one_line_and_is_not_kept(server, tmp_path, reply, message):
+  server.reply = reply
+  with pytest.raises(UserError, match=message) as error:
+    endpoint(server, tmp_path).ask("q", [])
+  assert "\n" not in str(error.value)
+  assert not list(tmp_path.rglob("*.json"))
+
+
+def test_nobody_at_the_address_is_one_line(tmp_path):
+  settings = EndpointSettings(url="http://127.0.0.1:9/v1", timeout_s=2.0)
+  with pytest.raises(UserError, match=r"no answer .*templates"):
+    Endpoint(settings, tmp_path).ask("q", [])

@@ -1,0 +1,219 @@
+"""The six stages on a miniature: what they find is what the city has."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import shapely
+
+from tests.support import mini_city
+from tests.support import stpls3d_mini as mini
+from urbex import launch
+from urbex.core.files import read_json
+from urbex.data.clouds.opening import open_cloud
+from urbex.data.expressions import parse
+from urbex.geo import affine
+from urbex.scene.store import open_scenes
+from urbex.stpls3d.expressions import read_answer
+
+
+def build(raw, work, *words):
+  return launch.main(
+    [
+      "--config=build_stpls3d",
+      f"--config.stpls3d={raw / 'raw'}",
+      f"--config.registration.points={raw / 'gcp'}",
+      f"--config.osm={mini.extract()}",
+      f"--config.work={work / 'stages'}",
+      f"--config.output={work / 'stpls3d'}",
+      *words,
+    ]
+  )
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("stpls3d")
+  mini.write(folder / "raw")
+  for scene in mini.SCENES:
+    mini.write_control_points(folder / "gcp", scene)
+  return folder
+
+
+@pytest.fixture(scope="module")
+def built(raw, tmp_path_factory):
+  folder = tmp_path_factory.mktemp("built")
+  assert build(raw, folder) == 0
+  return folder
+
+
+@pytest.fixture
+def copy(built, tmp_path):
+  return shutil.copytree(built, tmp_path / "built", copy_function=shutil.os.link)
+
+
+def stage(folder, name, scene):
+  return read_json(folder / "stages" / name / f"{scene}.json")
+
+
+def test_vehicles_are_the_citys(built):
+  for scene, (index, _) in mini.SCENES.items():
+    one = stage(built, "1_instances", scene)
+    records = mini_city.block(index, dense=True)
+    cars = [i for i in records.instances if i.category == "Car"]
+    found = [i for i in one["instances"] if i["category"] == "Car"]
+    assert abs(len(found) - len(cars)) <= 2
+    # Each found vehicle stands on a real one, and has its colour.
+    origin_2 = np.array(one["origin"][:2])
+    middle_K2 = np.array(
+      [[(c.box[0] + c.box[3]) / 2, (c.box[1] + c.box[4]) / 2] for c in cars]
+    )
+    middle_K2 = affine.apply(
+      mini.scene_from_world(scene), middle_K2 + records.cloud.origin_3[:2]
+    )
+    near, same = 0, 0
+    for thing in found:
+      x, y = shapely.from_wkt(thing["footprint"]).centroid.coords[0] + origin_2
+      distance_K = np.hypot(*(middle_K2 - (x, y)).T)
+      near += distance_K.min() < 1.0
+      same += (
+        cars[int(distance_K.argmin())].attributes["colour"]
+        == (thing["attributes"]["colour"])
+      )
+    # A van's bonnet may be a cluster of its own: one in a scene is.
+    assert near >= len(found) - 1
+    assert same >= 0.9 * len(found)
+
+
+def test_the_map_lies_on_the_buildings(built):
+  for scene in mini.SCENES:
+    two = stage(built, "2_registration", scene)
+    assert two["rms_m"] < 0.7
+    true = affine.invert(mini.scene_from_world(scene))
+    corner_K2 = np.array([[0, 0], [120, 0], [120, 120], [0, 120], [60, 60]], float)
+    off_m = affine.apply(np.array(two["world_from_cloud"]), corner_K2)
+    off_m = np.hypot(*(off_m - affine.apply(true, corner_K2)).T)
+    assert off_m.max() < 2.0
+    three = stage(built, "3_landmarks", scene)
+    assert len(three["landmarks"]) > 20
+    matched = [m for m in three["landmarks"] if m["building"]]
+    assert len(matched) > 5
+    one = stage(built, "1_instances", scene)
+    footprints = {i["id"]: shapely.from_wkt(i["footprint"]) for i in one["instances"]}
+    for landmark in matched:
+      place = shapely.MultiPoint(landmark["outline"]).convex_hull
+      assert footprints[landmark["building"]].distance(place) <= 3.0
+
+
+def test_both_variants_are_stores_of_the_same_points(built):
+  named, free = (
+    open_scenes(built / folder) for folder in ("stpls3d", "stpls3d_landmark_free")
+  )
+  assert set(named) == set(free) == {"stpls3d_USC", "stpls3d_WMSC"}
+  for id, scene in named.items():
+    assert scene.queries
+    assert {q.split for q in (*scene.queries, *free[id].queries)} <= {"no"}
+    assert all(q.landmark_names for q in scene.queries)
+    assert not any(q.landmark_names for q in free[id].queries)
+    assert not free[id].landmarks
+    assert not any(i.landmark_name for i in free[id].instances)
+    names = {m.name for m in scene.landmarks}
+    for query in free[id].queries:
+      assert not any(query.text.endswith(name) for name in names)
+    for query in scene.queries:
+      assert parse(query.text).landmark in names
+    points = [s.path / "points.npy" for s in (scene, free[id])]
+    assert points[0].stat().st_ino == points[1].stat().st_ino
+    assert scene.meta.label_names[:6] == (
+      "Ground", "Building", "Low Vegetation", "Medium Vegetation", "High Vegetation",
+      "Vehicle",
+    )  # fmt: skip
+
+
+def test_a_second_run_makes_nothing_anew(raw, copy, capsys):
+  before = {f: f.stat().st_mtime_ns for f in (copy / "stages").rglob("*.json")}
+  assert build(raw, copy) == 0
+  assert {f: f.stat().st_mtime_ns for f in (copy / "stages").rglob("*.json")} == before
+  assert capsys.readouterr().out.count("as before") == 10
+
+
+def test_what_a_person_drops_is_gone(raw, copy):
+  sheet = copy / "stages" / "5_filter" / "review.html"
+  text = sheet.read_text()
+  first = stage(copy, "5_filter", "USC")["landmarks"]["kept"][0]
+  assert first["text"].replace("'", "&#39;") in text
+  assert "data:image/jpeg;base64," in text
+  review = sheet.with_name("review.json")
+  review.write_text(json.dumps({"USC/landmarks/0": "drop", "USC/landmarks/1": "keep"}))
+  before = open_scenes(copy / "stpls3d")["stpls3d_USC"].queries
+  assert build(raw, copy, "--config.steps=stpls3d_convert") == 0
+  after = open_scenes(copy / "stpls3d")["stpls3d_USC"].queries
+  assert [q.text for q in after] == [q.text for q in before[1:]]
+  assert "are reviewed" in (copy / "stages" / "6_convert" / "report.md").read_text()
+  review.write_text('{"USC/landmarks/0": "maybe"}')
+  assert build(raw, copy, "--config.steps=stpls3d_convert") == 2
+
+
+def test_a_scene_without_control_points_goes_on_without_landmarks(raw, copy):
+  words = ("--config.registration.points=nowhere", "--config.scenes=WMSC")
+  assert build(raw, copy, *words) == 0
+  assert stage(copy, "3_landmarks", "WMSC")["landmarks"] == []
+  assert stage(copy, "4_expressions", "WMSC")["landmarks"] == []
+  assert stage(copy, "4_expressions", "WMSC")["landmark_free"]
+
+
+@pytest.mark.parametrize("form", ["txt", "bare"])
+def test_text_files_are_the_same_scene(raw, tmp_path, form):
+  column = {k: v[::50] for k, v in mini.columns("WMSC").items()}
+  mini.write_ply(tmp_path / "a.ply", column)
+  mini.write_txt(tmp_path / "a.txt", column, header=form == "txt")
+  ply, txt = (
+    [
+      np.concatenate(c)
+      for c in zip(*((r.xyz_N3, r.label_N) for r in open_cloud(p).rows()))
+    ]
+    for p in (tmp_path / "a.ply", tmp_path / "a.txt")
+  )
+  np.testing.assert_allclose(ply[0], txt[0], atol=0.001)
+  np.testing.assert_array_equal(ply[1], txt[1])
+
+
+def test_bad_input_is_one_line(raw, tmp_path, capsys):
+  def refusal(*words):
+    capsys.readouterr()
+    assert build(raw, tmp_path, *words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+  assert "config.stpls3d: nowhere: no such folder" in refusal(
+    "--config.stpls3d=nowhere"
+  )
+  assert "scenes in it: USC, WMSC" in refusal("--config.scenes=OCCC")
+  assert "stage 1 makes it" in refusal("--config.steps=stpls3d_landmarks")
+  assert "source: want one of" in refusal("--config.expressions.source=oracle")
+  points = tmp_path / "gcp"
+  points.mkdir()
+  (points / "USC.csv").write_text(
+    "name,x,y,lon,lat\na,0,0,24.93,60.16\nb,50,0,24.94,60.16\nc,100,0,24.95,60.16\n"
+  )
+  register = ("--config.steps=stpls3d_registration", "--config.scenes=USC")
+  line = refusal(*register, f"--config.registration.points={points}")
+  assert "USC.csv: the 3 control points lie on a line" in line
+
+
+@pytest.mark.parametrize(
+  ("answer", "texts"),
+  [
+    ('{"with_name": "the red car by  Tommy", "without_name": "the red car"}',
+     {"landmarks": "the red car by Tommy", "landmark_free": "the red car"}),
+    ('Sure!\n```json\n{"with_name": "a b", "without_name": 3}\n```',
+     {"landmarks": "a b"}),
+    ("I cannot see it.", {}),
+    ('{"with_name": }', {}),
+    ("[1]", {}),
+  ],
+)  # fmt: skip
+def test_what_a_model_answers_is_data(answer, texts):
+  assert read_answer(answer) == texts

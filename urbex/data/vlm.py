@@ -1,0 +1,121 @@
+"""Asks a vision-language model behind an OpenAI-compatible endpoint, once a question.
+
+Answers are kept by the hash of everything that was asked, so a second run asks
+nothing, and a run that was stopped goes on where it was.
+"""
+
+import base64
+import dataclasses
+import hashlib
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from urbex.core.errors import UserError
+from urbex.core.files import read_json, write_json
+
+
+@dataclasses.dataclass(frozen=True)
+class EndpointSettings:
+  """Where the model is.
+
+  Attributes:
+    url: up to and without /chat/completions, e.g. "http://localhost:8000/v1".
+    model: its name there.
+    key_variable: the environment variable that holds the key; "" sends none.
+    timeout_s: of one answer.
+    max_tokens: of one answer.
+  """
+
+  url: str = "http://localhost:8000/v1"
+  model: str = "Qwen3-VL-4B-Instruct"
+  key_variable: str = ""
+  timeout_s: float = 120.0
+  max_tokens: int = 256
+
+
+class Endpoint:
+  """Asks one model; `asked` counts the questions that went over the wire."""
+
+  def __init__(self, settings: EndpointSettings, cache: Path):
+    """Takes the folder that answers are kept in."""
+    self._settings, self._cache = settings, cache
+    self.asked = 0
+
+  def ask(self, text: str, jpegs: Sequence[bytes]) -> str:
+    """Returns the model's answer to a text and pictures.
+
+    Raises:
+      UserError: no answer, an error status, or an answer of another shape.
+    """
+    body = self._body(text, jpegs)
+    digest = hashlib.sha256(body).hexdigest()
+    kept = self._cache / digest[:2] / f"{digest}.json"
+    if kept.exists():
+      return read_json(kept)["answer"]
+    answer = self._post(body)
+    self.asked += 1
+    write_json(kept, {"model": self._settings.model, "answer": answer})
+    return answer
+
+  def _body(self, text: str, jpegs: Sequence[bytes]) -> bytes:
+    pictures = [
+      {
+        "type": "image_url",
+        "image_url": {
+          "url": "data:image/jpeg;base64," + base64.b64encode(jpeg).decode()
+        },
+      }
+      for jpeg in jpegs
+    ]
+    value = {
+      "model": self._settings.model,
+      "max_tokens": self._settings.max_tokens,
+      "temperature": 0,
+      "messages": [
+        {"role": "user", "content": [*pictures, {"type": "text", "text": text}]}
+      ],
+    }
+    return json.dumps(value, sort_keys=True).encode()
+
+  def _post(self, body: bytes) -> str:
+    settings = self._settings
+    url = settings.url.rstrip("/") + "/chat/completions"
+    headers = {"Content-Type": "application/json"}
+    if settings.key_variable:
+      key = os.environ.get(settings.key_variable)
+      if not key:
+        raise UserError(
+          f"config.endpoint.key_variable: {settings.key_variable} is not set; export "
+          "it, or set key_variable to '' for an endpoint without a key"
+        )
+      headers["Authorization"] = f"Bearer {key}"
+    request = urllib.request.Request(url, body, headers)
+    try:
+      with urllib.request.urlopen(request, timeout=settings.timeout_s) as reply:
+        data = reply.read()
+    except urllib.error.HTTPError as error:
+      detail = error.read(200).decode("utf-8", "replace").strip()
+      raise UserError(f"{url}: status {error.code}: {detail}") from error
+    except (urllib.error.URLError, TimeoutError, ValueError) as error:
+      reason = getattr(error, "reason", error)
+      raise UserError(
+        f"{url}: no answer ({reason}); start the endpoint, name another with "
+        "--config.endpoint.url=URL, or use --config.expressions.source=templates"
+      ) from error
+    return _answer(url, data)
+
+
+def _answer(url: str, data: bytes) -> str:
+  try:
+    text = json.loads(data)["choices"][0]["message"]["content"]
+  except (json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError) as error:
+    raise UserError(
+      f"{url}: the answer is no chat completion: {data[:80]!r}"
+    ) from error
+  if not isinstance(text, str):
+    raise UserError(f"{url}: the answer holds no text: {data[:80]!r}")
+  return text

@@ -1,0 +1,87 @@
+"""Stage 6: scene stores with queries, one folder with landmarks and one without."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from urbex.core.errors import UserError
+from urbex.core.run import Run
+from urbex.data.cityrefer_landmarks import NameFinder
+from urbex.data.cityrefer_splits import content_hash
+from urbex.data.records import Query
+from urbex.scene.build import Tables
+from urbex.scene.retable import with_tables
+from urbex.stpls3d import stages
+from urbex.stpls3d.expressions import VARIANTS
+from urbex.stpls3d.review import key, read_review
+
+
+def folder_of(config: Any, variant: str) -> Path:
+  """Returns where a variant's stores are: `config.output`, or the same "_" variant."""
+  output = Path(config.output)
+  if VARIANTS[variant]:
+    return output
+  return output.with_name(f"{output.name}_{variant}")
+
+
+def convert(config: Any, run: Run | None = None) -> None:
+  """Stage 6: every scene with its kept expressions becomes a store a variant.
+
+  Every query's split is "no": nothing of STPLS3D is ever trained in.
+
+  Raises:
+    UserError: an earlier stage has not run, or nothing is left of a variant.
+  """
+  del run
+  review = read_review(config)
+  note = "reviewed" if review is not None else "not reviewed by a person"
+  lines = [
+    f"Expressions are {note}.\n",
+    "| folder | scene | queries | objects | hash |",
+  ]
+  lines.append("| --- | --- | --- | --- | --- |")
+  for variant in VARIANTS:
+    total = 0
+    for scene, path in stages.scenes_of(config).items():
+      queries = _convert(config, variant, scene, path, review)
+      total += len(queries)
+      folder = folder_of(config, variant)
+      row = (folder, scene, len(queries), len({q.target_id for q in queries}))
+      lines.append(f"| {' | '.join(map(str, row))} | `{content_hash(queries)}` |")
+      stages.say(6, f"{folder / stages.store_id(scene)}: {len(queries)} queries")
+    if not total and variant == "landmark_free":
+      raise UserError(
+        f"{Path(config.work) / stages.STAGES[4]}: no expression is left; loosen "
+        "config.filter, or look at the report of stage 5"
+      )
+  stages.write_report(config, 6, lines)
+
+
+def _convert(
+  config: Any, variant: str, scene: str, path: Path, review: dict[str, str] | None
+) -> list[Query]:
+  instances, landmarks, _ = stages.scene_tables(config, scene)
+  five = stages.read_stage(config, 5, scene)
+  finder = NameFinder(landmarks)
+  queries = []
+  for number, row in enumerate(five[variant]["kept"]):
+    if (review or {}).get(key(scene, variant, number), "keep") == "drop":
+      continue
+    queries.append(
+      Query(
+        id=f"{row['target_id']}-{number}",
+        scene_id=stages.store_id(scene),
+        target_id=row["target_id"],
+        text=row["text"],
+        landmark_names=finder.find(row["text"]),
+        split="no",
+      )
+    )
+  shown = instances
+  if not VARIANTS[variant]:
+    # An object's own name would be a landmark by another door.
+    shown = [dataclasses.replace(i, landmark_name="") for i in instances]
+  tables = Tables(shown, landmarks if VARIANTS[variant] else (), queries)
+  bare = stages.build_bare(config, scene, path)
+  with_tables(bare, folder_of(config, variant) / stages.store_id(scene), tables)
+  return queries
