@@ -40,10 +40,9 @@ def _under(depth, ray_3, centre_3, frame, dsm_YX):
 
 @numba.njit(cache=True, nogil=True)
 def _ray(i, j, shape, cam_from_scene_33, focal_px, ray_3):
-  across, down = (
-    (j + 0.5 - shape[1] / 2) / focal_px,
-    (i + 0.5 - shape[0] / 2) / focal_px,
-  )
+  """Sets the ray through a pixel's centre, scaled to a depth of 1 (`Camera.rays`)."""
+  across = (j + 0.5 - shape[1] / 2) / focal_px
+  down = (i + 0.5 - shape[0] / 2) / focal_px
   for c in range(3):
     ray_3[c] = (
       across * cam_from_scene_33[0, c]
@@ -89,10 +88,17 @@ def _meet(start, ray_3, centre_3, frame, z_range, dsm_YX):
 
 
 @numba.njit(cache=True, nogil=True)
+def _put(i, j, depth, light, layers, a, b, maps):
+  for c in range(3):
+    layers[0][i, j, c] = np.uint8(maps[0][a, b, c] * light)
+  layers[1][i, j] = depth
+  layers[2][i, j] = maps[2][a, b]
+
+
+@numba.njit(cache=True, nogil=True)
 def _fill(layers, maps, frame, z_range, centre_3, cam_from_scene_33, focal_px, wall_YX):
   """Draws the map into empty pixels, row by row from below, and notes walls."""
-  rgb_YX3, depth_YX, label_YX = layers
-  map_rgb_YX3, dsm_YX, map_label_YX = maps
+  depth_YX, dsm_YX = layers[1], maps[1]
   height, width = depth_YX.shape
   start_X = np.zeros(width)  # depth of what the pixel below shows
   ray_3 = np.empty(3)
@@ -109,11 +115,8 @@ def _fill(layers, maps, frame, z_range, centre_3, cam_from_scene_33, focal_px, w
       if under < 0:
         continue
       wall_YX[i, j] = under > WALL_M
-      light = WALL_LIGHT if wall_YX[i, j] else 1.0
-      for c in range(3):
-        rgb_YX3[i, j, c] = np.uint8(map_rgb_YX3[a, b, c] * light)
-      depth_YX[i, j] = start_X[j] = depth
-      label_YX[i, j] = map_label_YX[a, b]
+      start_X[j] = depth
+      _put(i, j, depth, WALL_LIGHT if wall_YX[i, j] else 1.0, layers, a, b, maps)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -121,8 +124,7 @@ def _spread(
   layers, maps, frame, z_range, centre_3, cam_from_scene_33, focal_px, wall_YX
 ):
   """Widens walls over what lies behind them: both ways along a row, and downwards."""
-  rgb_YX3, depth_YX, label_YX = layers
-  map_rgb_YX3, dsm_YX, map_label_YX = maps
+  depth_YX, dsm_YX = layers[1], maps[1]
   height, width = depth_YX.shape
   ray_3 = np.empty(3)
   for i in range(height):
@@ -144,9 +146,7 @@ def _spread(
         if under <= WALL_M or depth_YX[i, j] < BEHIND * depth:
           continue
         wall_YX[i, j] = True
-        for c in range(3):
-          rgb_YX3[i, j, c] = np.uint8(map_rgb_YX3[a, b, c] * WALL_LIGHT)
-        depth_YX[i, j], label_YX[i, j] = depth, map_label_YX[a, b]
+        _put(i, j, depth, WALL_LIGHT, layers, a, b, maps)
 
 
 def draw(
