@@ -9,6 +9,9 @@ from urbex.loops.plan import PlanSettings
 def get_config(name: str = "grpo_cityrefer") -> ConfigDict:
   config = base(name)
   config.steps = ("plan",)
+  for unread in ("reward", "advantage", "eval", "zeroshot", "lora", "city", "store"):
+    if unread in config:
+      del config[unread]
   config.update(sections(plan=PlanSettings()))
   config.output = "runs/plan.json"
   return config

@@ -19,7 +19,7 @@ SOURCES = {
 def get_config() -> ConfigDict:
   config = base("grpo_cityrefer")
   config.steps = ("zeroshot", "report")
-  for name in ("advantage", "loss", "optimisation", "updates", "grpo"):
+  for name in ("advantage", "loss", "optimisation", "updates", "grpo", "lora"):
     del config[name]
   config.model = "runs/grpo_cityrefer/policy"
   # No scenes of training: whether the policy saw a scene, its own folder says.

@@ -170,6 +170,7 @@ def small(policy_folder, tmp_path_factory):
     "rollout.max_turn_tokens": 8,
     "grpo.questions": 2,
     "grpo.group": 4,
+    "grpo.trained": 0,
     "updates.micro_batch": 8,
   }
   line = [f"--config.{key}={value}" for key, value in words.items()]

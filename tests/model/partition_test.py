@@ -67,7 +67,7 @@ class TestSixteenDevices:
     return many_devices.run("train", tmp_path_factory.mktemp("train") / "train.npz")
 
   def test_loss_and_gradients(self, found):
-    assert found["many/split"] > 20
+    assert found["many/split"] >= 15
     wanted = found["one/gradient"]
     assert np.abs(wanted).max() > 0.1
     np.testing.assert_allclose(found["many/loss"], found["one/loss"], rtol=1e-5)

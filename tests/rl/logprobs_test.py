@@ -64,10 +64,10 @@ def test_shards_equal_whole_and_are_counted_apart():
   hidden, head, ids, policy, allowed = case(B=4)
   most = max(int(half.sum()) for half in np.split(policy, 2))
 
-  def score(size, shards):
+  def score(size, shards, chunk=5):
     return policy_logprobs(
       hidden, ids, policy, allowed, lambda x: x @ head,
-      size=size, shards=shards, chunk=5,
+      size=size, shards=shards, chunk=chunk,
     )  # fmt: skip
 
   whole, halves = score(policy.size, 1), score(most, 2)
@@ -75,7 +75,7 @@ def test_shards_equal_whole_and_are_counted_apart():
     np.testing.assert_allclose(one, other, atol=1e-6)
   # A bound that a shard exceeds is never a value, for any of that shard's rows.
   crowded = np.argmax([half.sum() for half in np.split(policy, 2)])
-  wrong = np.split(np.isnan(score(most - 1, 2).logp_BT), 2)
+  wrong = np.split(np.isnan(score(most - 1, 2, chunk=1).logp_BT), 2)
   assert wrong[crowded].all()
 
 
