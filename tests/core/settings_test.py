@@ -1,12 +1,14 @@
 """Loose mappings become frozen dataclasses, or one clear error."""
 
 import dataclasses
+import math
+import types
 from typing import Literal
 
 import pytest
 
 from urbex.core.errors import UserError
-from urbex.core.settings import from_mapping, nearest
+from urbex.core.settings import check_ranges, from_mapping, nearest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,7 @@ def test_builds_nested_tuples_and_optionals():
     ({"steps": True}, ["config.steps", "int", "True"]),
     ({"steps": 3, "size_px": [1]}, ["config.size_px", "2 values", "found 1"]),
     ({"steps": 3, "inner": {"rte": 1.0}}, ["config.inner.rte", "'rate'"]),
+    ({"steps": 3, "inner": {"rate": float("nan")}}, ["config.inner.rate", "nan"]),
     ({"steps": 3, "osm": 5}, ["config.osm", "str", "5"]),
     ({"steps": 3, "scale": "sdt"}, ["config.scale", "'std', 'none'", "'sdt'"]),
   ],
@@ -51,6 +54,15 @@ def test_refuses_with_names_and_values(values, words):
     from_mapping(Outer, values)
   for word in words:
     assert word in str(caught.value)
+
+
+def test_ranges_hold_both_ends_and_none_is_inside():
+  settings = types.SimpleNamespace(share=1.0, count=0, absent=None)
+  check_ranges("part", settings, share=(0, 1), count=(0, math.inf), absent=(1, 2))
+  with pytest.raises(UserError, match=r"part\.share: want 0 to 0\.5, found 1\.0"):
+    check_ranges("part", settings, share=(0, 0.5))
+  with pytest.raises(UserError, match=r"part\.count: want at least 1, found 0"):
+    check_ranges("part", settings, count=(1, math.inf))
 
 
 def test_nearest_is_silent_when_nothing_is_close():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -42,6 +43,8 @@ def _coerce(value: Any, wanted: Any, where: str) -> Any:
     )
   if wanted is float and isinstance(value, int) and not isinstance(value, bool):
     return float(value)
+  if wanted is float and isinstance(value, float) and math.isnan(value):
+    raise UserError(f"{where}: want a number, found {value}")
   plain = wanted in (int, float, str, bool)
   bool_as_int = wanted is int and isinstance(value, bool)
   if plain and (not isinstance(value, wanted) or bool_as_int):
@@ -78,6 +81,24 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], where: str = "config"
     if required and name not in values:
       raise UserError(f"{where}.{name}: missing")
   return kind(**{k: _coerce(v, hints[k], f"{where}.{k}") for k, v in values.items()})
+
+
+def check_ranges(name: str, settings: Any, **ranges: tuple[float, float]) -> None:
+  """Refuses values of `settings` outside their (least, most); None is always inside.
+
+  Args:
+    name: of the section, for messages.
+    settings: has the fields that `ranges` names.
+    **ranges: both ends belong to a range.
+
+  Raises:
+    UserError: names the field, the value and the range.
+  """
+  for key, (least, most) in ranges.items():
+    value = getattr(settings, key)
+    if value is not None and not least <= value <= most:
+      wanted = f"at least {least}" if most == math.inf else f"{least} to {most}"
+      raise UserError(f"{name}.{key}: want {wanted}, found {value}")
 
 
 def section(config: Any, name: str, kind: type[T]) -> T:

@@ -57,8 +57,11 @@ class Optimisation:
       value = getattr(self, name)
       if not 0 <= value < math.inf:
         raise UserError(f"{name}: want at least 0, found {value}")
-    if not 0 <= self.decay_from < 1:
-      raise UserError(f"decay_from: want a share in [0, 1), found {self.decay_from}")
+    for name in ("decay_from", "b1", "b2"):
+      if not 0 <= getattr(self, name) < 1:
+        raise UserError(f"{name}: want a share in [0, 1), found {getattr(self, name)}")
+    if not self.eps > 0:
+      raise UserError(f"eps: want more than 0, found {self.eps}")
 
 
 class TrainState(NamedTuple):

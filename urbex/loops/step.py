@@ -1,6 +1,7 @@
 """One GRPO step: questions → rollouts → rewards → advantages → update → statistics."""
 
 import dataclasses
+import math
 import resource
 import sys
 import time
@@ -13,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from urbex.core.errors import UserError
+from urbex.core.settings import check_ranges
 from urbex.core.types import Params
 from urbex.data.records import Query
 from urbex.env.pool import EnvPool
@@ -55,6 +57,9 @@ class AdvantageSettings:
   def __post_init__(self):
     if self.scale not in SCALES:
       raise UserError(f"advantage.scale: want one of {SCALES}, found {self.scale!r}")
+    check_ranges(
+      "advantage", self, ddof=(0, 1), epsilon=(0, math.inf), floor=(0, math.inf)
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ exactly 1, and no separate scoring pass is needed.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import optax
 from jax.sharding import Mesh
 
 from urbex.core.errors import UserError
+from urbex.core.settings import check_ranges
 from urbex.core.types import Params
 from urbex.loops import mesh as meshes
 from urbex.loops.adapted import Adapted
@@ -58,6 +60,7 @@ class UpdateSettings:
     for name in ("micro_batch", "passes"):
       if getattr(self, name) < 1:
         raise UserError(f"updates.{name}: want at least 1, found {getattr(self, name)}")
+    check_ranges("updates", self, correction_cap=(0, math.inf))
     if self.compute not in COMPUTE:
       raise UserError(f"updates.compute: want one of {COMPUTE}, found {self.compute!r}")
 

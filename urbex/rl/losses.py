@@ -7,11 +7,14 @@ call `count` on each part, add the counts, and hand the total to every part.
 
 import dataclasses
 import functools
+from math import inf
 from typing import Literal, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+
+from urbex.core.settings import check_ranges
 
 # exp(20) is 4.9e8: far past any clip, and still finite in float32 after squaring.
 _LOG_RATIO_LIMIT = 20.0
@@ -47,6 +50,12 @@ class LossSettings:
   entropy: float = 0.0
   aggregate: Literal["token", "sequence", "constant"] = "token"
   max_tokens: int = 1024
+
+  def __post_init__(self):
+    check_ranges(
+      "loss", self, clip_low=(0, 1), clip_high=(0, inf), dual_clip=(1, inf),
+      kl=(0, inf), max_tokens=(1, inf),
+    )  # fmt: skip
 
 
 class LossSums(NamedTuple):

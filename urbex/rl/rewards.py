@@ -15,11 +15,15 @@ here is our own reading of "distance-to-target progress and tool-level feedback"
 
 import dataclasses
 import functools
+from math import inf
 from typing import Literal, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+
+from urbex.core.errors import UserError
+from urbex.core.settings import check_ranges
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +55,12 @@ class RewardSettings:
   contains: float = 0.05
   invalid: float = 0.05
   shaping_limit: float = 0.3
+
+  def __post_init__(self):
+    check_ranges("reward", self, shaping_limit=(0, inf))
+    for name in ("distance_m", "progress_m"):
+      if not getattr(self, name) > 0:
+        raise UserError(f"reward.{name}: want more than 0, found {getattr(self, name)}")
 
 
 class Outcomes(NamedTuple):
