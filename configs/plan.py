@@ -14,4 +14,5 @@ def get_config(name: str = "grpo_cityrefer") -> ConfigDict:
       del config[unread]
   config.update(sections(plan=PlanSettings()))
   config.output = "runs/plan.json"
+  config.may_differ = ()
   return config
