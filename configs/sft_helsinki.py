@@ -44,7 +44,7 @@ def get_config() -> ConfigDict:
         imitate=_stage(2200, 1.0e-3, tower=0.3),
         polish=_stage(7500, 1.0e-3, tower=0.3),
         # A hundredth of a window is what this tower can tell; a finer digit is noise
-        # to imitate, and half of all the noise in the gradient of a sampled rollout.
+        # to imitate, and much of that in the gradient of a sampled rollout.
         copies=DemonstrationSettings(batch=32),
         questions=LookSettings(batch=8, questions=5, grid=10),
         episodes=DemonstrationSettings(batch=8, grid=10),
