@@ -3,12 +3,14 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 from ml_collections import ConfigDict
 
 from urbex.core.errors import UserError
 from urbex.core.run import Run
+from urbex.core.settings import check_ranges
 from urbex.data.records import SPLITS
 from urbex.env.pool import EnvPool
 from urbex.loops.adapted import Adapted
@@ -79,22 +81,20 @@ class GrpoSettings:
         raise UserError(
           f"grpo.{name}: want one of {SPLITS}, found {getattr(self, name)!r}"
         )
-    for name, least in (
-      ("steps", 1),
-      ("questions", 1),
-      ("group", 2),
-      ("tensor", 1),
-      ("workers", 0),
-      ("save_every", 1),
-      ("keep", 1),
-      ("watch_every", 0),
-      ("watch_queries", 0),
-      ("picture_every", 0),
-    ):
-      if getattr(self, name) < least:
-        raise UserError(
-          f"grpo.{name}: want at least {least}, found {getattr(self, name)}"
-        )
+    check_ranges(
+      "grpo",
+      self,
+      steps=(1, inf),
+      questions=(1, inf),
+      group=(2, inf),
+      tensor=(1, inf),
+      workers=(0, inf),
+      save_every=(1, inf),
+      keep=(1, inf),
+      watch_every=(0, inf),
+      watch_queries=(0, inf),
+      picture_every=(0, inf),
+    )
     if self.trained and not 2 <= self.trained <= self.group:
       raise UserError(
         f"grpo.trained: want 0 or 2 to group={self.group}, found {self.trained}"

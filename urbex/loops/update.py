@@ -6,10 +6,10 @@ exactly 1, and no separate scoring pass is needed.
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,11 @@ from urbex.core.errors import UserError
 from urbex.core.settings import check_ranges
 from urbex.core.types import Params
 from urbex.loops import mesh as meshes
+from urbex.loops import sums as totals
 from urbex.loops.adapted import Adapted
 from urbex.loops.parts import Part, make_parts, place
 from urbex.loops.state import TrainState, apply_gradients
+from urbex.loops.sums import Sums
 from urbex.model.config import ModelConfig
 from urbex.model.lora import attach
 from urbex.model.qwen3_vl import head
@@ -57,21 +59,11 @@ class UpdateSettings:
   compute: str = "float32"
 
   def __post_init__(self):
-    for name in ("micro_batch", "passes"):
-      if getattr(self, name) < 1:
-        raise UserError(f"updates.{name}: want at least 1, found {getattr(self, name)}")
-    check_ranges("updates", self, correction_cap=(0, math.inf))
+    check_ranges(
+      "updates", self, micro_batch=(1, inf), passes=(1, inf), correction_cap=(0, inf)
+    )
     if self.compute not in COMPUTE:
       raise UserError(f"updates.compute: want one of {COMPUTE}, found {self.compute!r}")
-
-
-class Sums(NamedTuple):
-  """What micro-batches add up: the loss and its statistics."""
-
-  loss: jax.Array
-  parts: losses.LossSums
-  gap: jax.Array
-  largest_gap: jax.Array
 
 
 def policy_scores(
@@ -95,20 +87,6 @@ def policy_scores(
     shards=shards,
     temperature=temperature,
   )
-
-
-def _add(a: Sums, b: Sums) -> Sums:
-  total = jax.tree.map(jnp.add, a, b)
-  largest = jnp.maximum(a.parts.largest_ratio, b.parts.largest_ratio)
-  return total._replace(
-    parts=total.parts._replace(largest_ratio=largest),
-    largest_gap=jnp.maximum(a.largest_gap, b.largest_gap),
-  )
-
-
-def _zeros() -> Sums:
-  zero = jnp.zeros((), jnp.float32)
-  return Sums(zero, losses.LossSums(*[zero] * len(losses.LossSums._fields)), zero, zero)
 
 
 class Updater:
@@ -156,7 +134,7 @@ class Updater:
     # Every argument keeps one sharding from call to call: another would be another
     # program.
     self._blank = jax.jit(
-      lambda params: (jax.tree.map(jnp.zeros_like, params), _zeros()),
+      lambda params: (jax.tree.map(jnp.zeros_like, params), totals.zeros()),
       out_shardings=(shardings.params, whole),
     )
     self._accumulate = jax.jit(
@@ -264,8 +242,8 @@ class Updater:
         fresh.append(logp_BT)
       state, norms = self._apply(state, grads, last)
       if first:
-        old, gaps = fresh, _gap_statistics(sums)
-    return state, {**_statistics(sums), **gaps, **_floats(norms)}
+        old, gaps = fresh, totals.gap_statistics(sums)
+    return state, {**totals.statistics(sums), **gaps, **_floats(norms)}
 
   @property
   def _context(self):
@@ -304,7 +282,7 @@ class Updater:
     (loss, (parts, logp_BT)), new = value_of(params)
     gap_BT = jnp.where(part.mask_BT, logp_BT - part.batch.behaviour_logp_BT, 0.0)
     gap_BT = jnp.abs(gap_BT)
-    sums = _add(sums, Sums(loss, parts, jnp.sum(gap_BT), jnp.max(gap_BT)))
+    sums = totals.add(sums, Sums(loss, parts, jnp.sum(gap_BT), jnp.max(gap_BT)))
     return jax.tree.map(jnp.add, grads, new), sums, logp_BT
 
   def _objective(self, scores, part, old_BT, reference_BT, first, denominator):
@@ -338,27 +316,3 @@ def _apply(optimizer: Any, state: TrainState, grads: Params, advance: jax.Array)
 
 def _floats(values: dict[str, jax.Array]) -> dict[str, float]:
   return {name: float(value) for name, value in jax.device_get(values).items()}
-
-
-def _gap_statistics(sums: Sums) -> dict[str, float]:
-  sums = jax.device_get(sums)
-  tokens = max(float(sums.parts.tokens), 1.0)
-  return {"gap/mean": float(sums.gap) / tokens, "gap/largest": float(sums.largest_gap)}
-
-
-def _statistics(sums: Sums) -> dict[str, float]:
-  sums = jax.device_get(sums)
-  parts = sums.parts
-  tokens = max(float(parts.tokens), 1.0)
-  return {
-    "loss": float(sums.loss),
-    "tokens/policy": float(parts.tokens),
-    "clip/low": float(parts.clipped_low) / tokens,
-    "clip/high": float(parts.clipped_high) / tokens,
-    "clip/dual": float(parts.clipped_dual) / tokens,
-    "ratio/mean": float(parts.ratio) / tokens,
-    "ratio/largest": float(parts.largest_ratio),
-    "kl_old": float(parts.divergence_old) / tokens,
-    "kl": float(parts.divergence_reference) / tokens,
-    "entropy": float(parts.entropy) / tokens,
-  }
