@@ -39,12 +39,12 @@ def get_config() -> ConfigDict:
       # With 96 rollouts a step most of a gradient is noise: the tower, which has
       # little to gain, stays as it is, and a falling rate averages the rest.
       optimisation=Optimisation(
-        lr=3e-4, schedule="linear", steps=80, warmup=5, tower=0.0
+        lr=3e-4, schedule="linear", steps=60, warmup=5, tower=0.0
       ),
       updates=UpdateSettings(micro_batch=32),
       # Writing a rollout costs two fifths of training on it: write twice as many and
       # train on the half that differs most.
-      grpo=GrpoSettings(steps=80, questions=12, group=16, trained=8, watch_queries=192),
+      grpo=GrpoSettings(steps=60, questions=12, group=16, trained=8, watch_queries=192),
       eval=EvalSettings(splits=("train", "nd", "no"), limit=400),
     )
   )

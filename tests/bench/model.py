@@ -26,7 +26,7 @@ from urbex.model.config import ModelConfig
 from urbex.model.names import names
 from urbex.model.qwen3_vl import Tokens
 from urbex.model.tiny import tiny_config
-from urbex.rollout import programs, sampling
+from urbex.rollout import programs, sampling, split
 
 PROMPT, READ = 64, 256
 # name: (text sizes, tokens decoded at batch 1 and 16)
@@ -114,6 +114,7 @@ def our_decode(params: Params, config: ModelConfig, ids_BT: np.ndarray, count: i
   """Returns a function that writes `count` tokens a row; it gives them back."""
   rows, tokens = ids_BT.shape
   chunk = jax.device_put(prompt(ids_BT))
+  params = split.weight_copier(params)(params)
   prompts = programs.prefill(params, config, chunk, None)
   dtype = jnp.float32
   slots = programs.empty(config, rows, tokens + count, dtype)

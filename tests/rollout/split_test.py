@@ -1,9 +1,12 @@
 """Rows over 16 devices: the same tokens as on one, and no device waits for another."""
 
+import jax
 import numpy as np
 import pytest
 
 from tests.support import many_devices
+from urbex.loops.mesh import make_mesh, replicated
+from urbex.rollout import split
 
 
 def check(found):
@@ -31,3 +34,18 @@ def test_four_devices_may_share_a_layer(tmp_path):
   check(found)
   # They must speak: what counts collectives sees them.
   assert found["rows/collectives"] > 0
+
+
+def test_a_trainer_s_weights_and_a_policy_s_share_one_program():
+  # The trainer's lie on a mesh of one device, an evaluated policy's on the device.
+  own = {"language_model": {"layers": {"kernel": np.arange(6.0).reshape(2, 3)}}}
+  device = jax.devices()[0]
+  runs = jax.jit(lambda weights: jax.tree.map(lambda leaf: leaf + 1, weights))
+  for place in (device, replicated(make_mesh(devices=[device]))):
+    there = jax.device_put(own, place)
+    copy = split.weight_copier(there)(there)
+    first, second = copy["language_model"]["layers"]["kernel"]
+    np.testing.assert_array_equal(first, [0, 1, 2])
+    np.testing.assert_array_equal(second, [3, 4, 5])
+    runs(copy)
+  assert runs._cache_size() == 1

@@ -11,6 +11,7 @@ from urbex.core.run import Run
 from urbex.core.settings import section
 from urbex.loops.talk import Dtype, Talk
 from urbex.rollout.engine import Engine, Sampling
+from urbex.rollout.split import weight_copier
 
 # Tokens a program writes before the host looks at them.
 PIECE = 32
@@ -68,7 +69,8 @@ def generate_tokens(talk: Talk, settings: GenerateSettings) -> Iterator[list[int
     temperature=settings.temperature or 1.0,
     greedy=settings.temperature == 0,
   )
-  engine = Engine(talk.policy.params, talk.policy.config, 1, how)
+  params = talk.policy.params
+  engine = Engine(weight_copier(params)(params), talk.policy.config, 1, how)
   engine.fill({0: (builder, _Key(settings.seed))})
   while builder.room:
     ids_T, logp_T = engine.decode({0: builder})[0]

@@ -168,7 +168,6 @@ class Trainer:
       updater,
       self.rollouts,
       section(config, "advantage", AdvantageSettings),
-      mesh,
       self.settings.questions,
       self.settings.group,
       self.settings.trained,

@@ -12,6 +12,7 @@ from urbex.loops.policy import Policy
 from urbex.loops.progress import Progress
 from urbex.rollout.driver import RolloutReport, RolloutSettings, rollout
 from urbex.rollout.encoder import Encoder
+from urbex.rollout.split import weight_copier
 from urbex.rollout.trajectory import Job, Trajectory
 
 
@@ -45,13 +46,15 @@ class LearnedPlayer:
       settings: limits and sampling.
       seed: of the sampling.
       encoder: remembers texts and images; default a new one.
-      params: weights other than the policy's own.
+      params: weights as a rollout reads them (`urbex.rollout.split`); default the
+        policy's own.
     """
     self.name, self.stochastic = name, not settings.greedy
     self._policy, self._pool, self._settings = policy, pool, settings
     self._seed = seed
     self._encoder = encoder or Encoder(policy.tokenizer, policy.preprocessor)
-    self._params = policy.params if params is None else params
+    own = policy.params
+    self._params = weight_copier(own)(own) if params is None else params
 
   def __call__(self, queries: Sequence[Query], samples: int) -> list[Episode]:
     """Plays a batch of queries at a time."""

@@ -6,12 +6,10 @@ import resource
 import sys
 import time
 import typing
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from urbex.core.errors import UserError
 from urbex.core.settings import check_ranges
@@ -30,7 +28,7 @@ from urbex.rl.advantages import Scale, group_advantages, most_varied
 from urbex.rl.statistics import group_statistics
 from urbex.rollout.driver import RolloutReport, RolloutSettings, rollout
 from urbex.rollout.encoder import Encoder
-from urbex.rollout.split import rollout_shardings, rollout_weights
+from urbex.rollout.split import weight_copier
 from urbex.rollout.trajectory import Job, Trajectory
 
 SCALES = typing.get_args(Scale)
@@ -82,7 +80,6 @@ class Stepper:
     updater: Updater,
     rollouts: RolloutSettings,
     advantages: AdvantageSettings,
-    mesh: Mesh,
     questions: int,
     group: int,
     trained: int = 0,
@@ -98,7 +95,6 @@ class Stepper:
       updater: the compiled update.
       rollouts: limits and sampling.
       advantages: how rollouts are compared.
-      mesh: of the training state.
       questions: Q, a step.
       group: G, rollouts a question.
       trained: of them, the most varied, are trained on; 0 is all.
@@ -109,7 +105,7 @@ class Stepper:
     self._queries, self._updater, self._reference = queries, updater, reference
     self._rollouts, self._advantages = rollouts, advantages
     self._questions, self._group, self._trained = questions, group, trained or group
-    self._sync = _weight_sync(policy.params, mesh, rollouts.weights)
+    self._copy = weight_copier(policy.params, rollouts.weights)
 
   def jobs(self, step: int) -> list[Job]:
     """Returns the step's Q × G rollouts, question by question."""
@@ -128,9 +124,7 @@ class Stepper:
       RuntimeError: the copy's checksum is not the original's.
     """
     params = self._updater.weights(params)
-    if self._sync is None:
-      return params
-    copy = self._sync(params)
+    copy = self._copy(params)
     if int(checksum(copy)) != int(checksum(params, self._rollouts.weights)):
       raise RuntimeError("weight sync: the rollout's copy differs from the trainer's")
     return copy
@@ -211,14 +205,6 @@ class Stepper:
       for t in trajectories
     ]
     return rows(episodes, world.scenes, world.env, world.reward)
-
-
-def _weight_sync(params: Params, mesh: Mesh, dtype: str) -> Callable | None:
-  """Returns the program that copies weights to the rollout; None if it reads them."""
-  if mesh.size == 1 and dtype == "float32":
-    return None
-  places = rollout_shardings(params, mesh, dtype)
-  return jax.jit(partial(rollout_weights, dtype=dtype), out_shardings=places)
 
 
 def episode_statistics(played: Sequence[dict]) -> dict[str, float]:

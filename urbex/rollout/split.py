@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from urbex.core.types import Params
 from urbex.model import layers
@@ -41,9 +41,14 @@ def mesh_of(params: Params) -> Mesh | None:
   return mesh if mesh is not None and mesh.size > 1 else None
 
 
-def rollout_weights(params: Params, dtype: Any) -> Params:
-  """Returns the weights a rollout reads: in its dtype, text layers apart."""
-  params = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+def rollout_weights(params: Params, dtype: Any = None) -> Params:
+  """Returns the weights a rollout reads: in its dtype, text layers apart.
+
+  A loop over tokens reads layers that lie apart where they are; stacked ones it copies
+  for every token (measured: 25 ms a token against 9 at 60 million parameters).
+  """
+  if dtype is not None:
+    params = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
   text = params["language_model"]
   text = {**text, "layers": layers.unstack(text["layers"])}
   return {**params, "language_model": text}
@@ -53,6 +58,24 @@ def rollout_shardings(params: Params, mesh: Mesh, dtype: Any) -> Params:
   """Returns the shardings of `rollout_weights(params, dtype)`."""
   shapes = jax.eval_shape(lambda p: rollout_weights(p, dtype), params)
   return shardings(shapes, mesh, data=False)
+
+
+def weight_copier(params: Params, dtype: Any = None) -> Callable[[Params], Params]:
+  """Returns the program that makes `rollout_weights` where the rollout reads them.
+
+  Args:
+    params: lie as those will that are copied; only shapes and places are read.
+    dtype: of the copy; None keeps it.
+  """
+  mesh = mesh_of(params)
+  if mesh is not None:
+    places = rollout_shardings(params, mesh, dtype)
+  else:
+    # Of one kind whoever asks, so that trainer and evaluation share programs.
+    (device,) = jax.tree.leaves(params)[0].devices()
+    places = SingleDeviceSharding(device)
+  copy = functools.partial(rollout_weights, dtype=dtype)
+  return jax.jit(copy, out_shardings=places)
 
 
 @functools.cache
