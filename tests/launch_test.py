@@ -103,6 +103,7 @@ def test_an_override_takes_the_type_of_the_config(config_file, word, value):
     (["--config=list", "--config.stepz=1"], "no such key (did you mean 'steps'?)"),
     (["--config=list", "--wrkdir=x"], "Did you mean: workdir"),
     (["--config=list", "--workdir=x"], "--workdir: list has no run of its own"),
+    (["--config=smoke", "--workdir="], "--workdir: is empty; name a folder"),
     (["--config=report", "--workdir=x"], "or write --config.run=x"),
     (["--config=list", "train"], "'train': want --flag=value"),
     (["--config=list", "--config.steps=lits"], "no step 'lits' (did you mean 'list'?)"),

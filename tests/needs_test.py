@@ -41,6 +41,10 @@ def refusal(capsys, *words):
     ("eval.splits=test", "eval.splits: want any of"),
     ("eval.baselines=oracle", "eval.baselines: want any of"),
     ("env.max_turns=0", "env.max_turns: want >= 1, found 0"),
+    ("seed=-1", "config.seed: want 0 to 2147483647, found -1"),
+    ("seed=4294967296", "config.seed: want 0 to 2147483647, found 4294967296"),
+    ("city.block_m=1e9", "city.block_m: want 50 to 2000, found 1000000000.0"),
+    ("city.cars=-1", "city.cars: want 0 to 5000, found -1"),
   ],
 )
 def test_a_later_steps_settings_are_checked_first(elsewhere, word, message, capsys):

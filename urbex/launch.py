@@ -139,6 +139,8 @@ def launch(argv: Sequence[str]) -> None:
     return
   if own.config is None:
     raise UserError("--config=NAME is missing; --config=list shows the names")
+  if own.workdir == "":
+    raise UserError("--workdir: is empty; name a folder, or leave it out")
   if own.debug:
     logging.set_verbosity(logging.DEBUG)
     # Before any config is loaded: jax reads it when it is imported, and configs do.
@@ -154,7 +156,7 @@ def launch(argv: Sequence[str]) -> None:
       raise UserError(f"--workdir: {name} has no run of its own; leave it out{read}")
     _run_steps(config, None)
     return
-  folder = own.workdir or os.path.join("runs", name)
+  folder = os.path.join("runs", name) if own.workdir is None else own.workdir
   needs.check_inputs(config, folder, finished_steps(folder))
   may_differ = tuple(config.get("may_differ", ()))
   with Run(folder, name, config.to_dict(), may_differ=may_differ) as run:

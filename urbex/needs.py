@@ -102,6 +102,9 @@ def check_sections(config: Any) -> None:
   for name, place in wanted.items():
     module, kind = place.split(":")
     built[name] = section(config, name, getattr(importlib.import_module(module), kind))
+  seed = config.get("seed") or 0
+  if not 0 <= seed < 2**31:
+    raise UserError(f"config.seed: want 0 to {2**31 - 1}, found {seed}")
   if "train" in config.steps:
     from urbex.loops.grpo import check_schedule
 

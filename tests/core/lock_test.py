@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from urbex.core.errors import UserError
 from urbex.core.lock import HeldError, hold
 
 
@@ -14,6 +15,12 @@ def test_a_second_holder_is_told_who_holds_it(tmp_path):
   with hold(tmp_path / "new"), pytest.raises(HeldError, match=told):
     hold(tmp_path / "new")
   hold(tmp_path / "new").close()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc here")
+def test_where_no_folder_can_be_made_is_named():
+  with pytest.raises(UserError, match=r"^/proc/urbex: no folder can be made there"):
+    hold("/proc/urbex")
 
 
 def test_a_second_holder_waits_and_then_holds_it(tmp_path):

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from urbex.core import memory
+
 # Touches 64 MB, frees it, and counts the faults of doing so once more.
 AGAIN = """
 import ctypes, resource, sys, threading
@@ -50,3 +52,14 @@ def test_a_freed_block_is_used_again_without_page_faults():
   assert faults("keep") < 100
   assert faults("keep", "release") > 1000
   assert faults("small") > 1000
+
+
+@pytest.mark.parametrize("limit", ["memory.max", "memory/memory.limit_in_bytes"])
+def test_a_container_s_limit_counts(tmp_path, monkeypatch, limit):
+  monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+  machine = memory.memory_limit()
+  path = tmp_path / limit
+  path.parent.mkdir(exist_ok=True)
+  for text, bytes_ in (("max\n", machine), (f"{1 << 62}\n", machine), ("4096\n", 4096)):
+    path.write_text(text)
+    assert memory.memory_limit() == bytes_

@@ -47,9 +47,13 @@ def test_the_same_config_resumes_and_keeps_finished_steps(tmp_path):
   assert manifest(tmp_path)["launches"] == 2
 
 
-def test_another_config_is_refused_with_the_difference(tmp_path):
-  with open_run(tmp_path):
-    pass
+@pytest.mark.parametrize("begun", ["a finished step", "metrics"])
+def test_another_config_is_refused_with_the_difference(tmp_path, begun):
+  with open_run(tmp_path) as run:
+    if begun == "metrics":
+      run.metrics.touch()
+    else:
+      run.finish("train", seconds=1.0)
   before = (tmp_path / "config.json").read_bytes()
   other = {**CONFIG, "train": {"steps": 200, "lr": 1e-4}}
   with pytest.raises(UserError, match=r"train\.steps: 100 there, 200 here"):
@@ -60,10 +64,21 @@ def test_another_config_is_refused_with_the_difference(tmp_path):
     pass
 
 
+def test_a_run_that_was_refused_at_once_takes_another_config(tmp_path):
+  with pytest.raises(UserError), open_run(tmp_path):
+    raise UserError("data/none: no such folder")
+  other = {**CONFIG, "train": {"steps": 200, "lr": 1e-4}}
+  with open_run(tmp_path, other) as run:
+    assert not run.resumed
+  assert read_json(tmp_path / "config.json")["train"]["steps"] == 200
+  assert manifest(tmp_path)["config_hash"] == run.config_hash
+
+
 def test_declared_keys_may_differ(tmp_path):
   first = {**CONFIG, "pool": {"workers": 0}}
   second = {**CONFIG, "pool": {"workers": 4}}
   with open_run(tmp_path, first, may_differ=("pool",)) as run:
+    run.finish("train", seconds=1.0)
     earlier = run.config_hash
   with open_run(tmp_path, second, may_differ=("pool",)) as run:
     assert run.resumed

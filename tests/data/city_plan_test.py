@@ -50,6 +50,12 @@ def test_a_setting_out_of_range_is_named_with_its_range(setting, value):
     city_plan.blocks(CitySettings(**{setting: value}))
 
 
+def test_a_block_that_no_memory_holds_is_refused():
+  with pytest.raises(UserError, match=r"2000 m with 60 points .* has 2\.4e\+08 points"):
+    CitySettings(block_m=2000.0, density=60.0)
+  CitySettings(block_m=2000.0, density=50.0)
+
+
 def test_an_extract_too_sparse_for_a_block_says_what_to_do():
   with pytest.raises(UserError, match="min_buildings"):
     city_plan.blocks(CitySettings(min_buildings=1000))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from urbex.core.errors import UserError
+
 LOCK = ".lock"
 
 
@@ -32,10 +34,16 @@ def hold(
 
   Raises:
     HeldError: another process holds it, and `wait` is None.
-    OSError: the folder cannot be made or written in.
+    UserError: there is no place for such a folder.
+    OSError: the folder may not be made or written in.
   """
   folder = Path(folder)
-  folder.mkdir(parents=True, exist_ok=True)
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+  except FileNotFoundError as error:
+    raise UserError(
+      f"{folder}: no folder can be made there; choose another place"
+    ) from error
   with contextlib.ExitStack() as undo:
     lock = undo.enter_context(open(folder / LOCK, "a+", encoding="utf-8"))
     try:

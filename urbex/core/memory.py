@@ -15,6 +15,7 @@ from pathlib import Path
 # Parameters of mallopt(3), from glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
 _NEVER = -1
+_CGROUPS = Path("/sys/fs/cgroup")  # version 2, and version 1 below it
 _GROW_BY = 64 << 20
 
 
@@ -32,7 +33,7 @@ def keep_freed_memory(least_gib: float = 16.0) -> bool:
   """
   if platform.libc_ver()[0] != "glibc":
     return False
-  if _memory() < least_gib * 2**30:
+  if memory_limit() < least_gib * 2**30:
     return False
   mallopt = ctypes.CDLL(None).mallopt
   settings = (
@@ -50,11 +51,10 @@ def release_freed_memory() -> None:
     ctypes.CDLL(None).malloc_trim(0)
 
 
-def _memory() -> int:
-  """Returns the bytes of the machine, or those its container may use."""
-  machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-  limit = Path("/sys/fs/cgroup/memory.max")
-  if not limit.is_file():
-    return machine
-  text = limit.read_text(encoding="ascii").strip()
-  return min(machine, int(text)) if text.isdigit() else machine
+def memory_limit() -> int:
+  """Returns the bytes of the machine, or those that its container may use."""
+  least = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+  for limit in (_CGROUPS / "memory.max", _CGROUPS / "memory/memory.limit_in_bytes"):
+    text = limit.read_text(encoding="ascii").strip() if limit.is_file() else ""
+    least = min(least, int(text)) if text.isdigit() else least
+  return least

@@ -119,7 +119,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 class Run:
   """One run's folder, held by one process at a time; use it as a context.
 
-  `config.json` is written first and never changes; `manifest.json` says what made
+  `config.json` is written first and stays as it is once there is anything beside it;
+  `manifest.json` says what made
   the run and how it stands (`running`, `finished`, `interrupted`, `failed`). The
   rest is the loops': `metrics.jsonl` (the truth), `tb/`, `checkpoints/`,
   `eval/<split>/`, `replays/`.
@@ -186,12 +187,21 @@ class Run:
     old = read_object(path, "a run's config")
     old.pop("config_hash", None)
     lines = differences(old, self.config, may_differ)
+    if lines and not self._has_begun():
+      write_json(path, {**self.config, "config_hash": self.config_hash})
+      return False
     if lines:
       raise UserError(
         f"{self.folder}: was made with another config ({'; '.join(lines)}); give "
         "the same values, or another folder with --workdir=DIR"
       )
     return True
+
+  def _has_begun(self) -> bool:
+    """Whether there is anything that the config made: a refused launch leaves none."""
+    visible = {f.name for f in self.folder.glob("*") if not f.name.startswith(".")}
+    made = visible - {"config.json", "manifest.json"}
+    return bool(made or finished_steps(self.folder))
 
   def __enter__(self) -> Self:
     path = self.folder / "manifest.json"

@@ -1,14 +1,18 @@
 """Plans which square blocks of an extract become scenes."""
 
 import dataclasses
-import math
+from math import inf
 
 import numpy as np
 import shapely
 
 from urbex.core import seeds
 from urbex.core.errors import UserError
+from urbex.core.settings import check_ranges
 from urbex.data import osm
+
+# Of a block, which is made in memory (some 10 GB).
+MAX_POINTS = 2e8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +49,29 @@ class CitySettings:
   val_queries: int = 60
   nd_queries: int = 120
   no_queries: int = 300
+
+  def __post_init__(self):
+    check_ranges(
+      "city",
+      self,
+      block_m=(50, 2000),
+      density=(0.5, 400),
+      held_out=(0, inf),
+      max_blocks=(1, inf),
+      min_buildings=(0, inf),
+      cars=(0, 5000),
+      train_queries=(0, inf),
+      val_queries=(0, inf),
+      nd_queries=(0, inf),
+      no_queries=(0, inf),
+    )
+    points = self.block_m**2 * self.density
+    if points > MAX_POINTS:
+      raise UserError(
+        f"city: a block of {self.block_m:g} m with {self.density:g} points a square "
+        f"metre has {points:.3g} points, want at most {MAX_POINTS:.3g}; make block_m "
+        "or density less"
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +113,7 @@ def blocks(settings: CitySettings) -> list[BlockPlan]:
     UserError: a setting is out of range, or the extract is unreadable or maps too
       few buildings for a city.
   """
-  _check(settings)
+  check_ranges("city", settings, context_m=(20, settings.block_m))
   city = osm.cached_extract(settings.osm)
   if not city.buildings:
     raise UserError(f"{city.source}: maps no building; want a city extract")
@@ -112,20 +139,6 @@ def blocks(settings: CitySettings) -> list[BlockPlan]:
     )
     for index, (_, _, _, low) in enumerate(kept)
   ]
-
-
-def _check(settings: CitySettings) -> None:
-  for name, low, high in (
-    ("block_m", 50.0, 2000.0),
-    ("density", 0.5, 400.0),
-    ("context_m", 20.0, settings.block_m),
-    ("held_out", 0, math.inf),
-    ("max_blocks", 1, math.inf),
-    ("cars", 0, 5000),
-  ):
-    value = getattr(settings, name)
-    if not low <= value <= high:
-      raise UserError(f"city.{name}: found {value:g}, want {low:g} to {high:g}")
 
 
 def _grid(

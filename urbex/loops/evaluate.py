@@ -31,6 +31,9 @@ from urbex.rollout.encoder import Encoder
 # What a table shows as differences between two policies.
 CHANGES = ("reward", "iou", "hit@1", "hit@3", "answered", "contains_target")
 
+# Of a replay's name: file systems allow 255 bytes.
+_NAME_CHARS = 120
+
 
 @dataclasses.dataclass(frozen=True)
 class EvalSettings:
@@ -250,5 +253,6 @@ def _keep_replays(
 
 
 def _file_name(text: str) -> str:
-  """Returns `text` without what a file's name cannot hold: a policy may be a path."""
-  return re.sub(r"[^\w.-]+", "_", text.replace(", ", "-")).strip("._")
+  """Returns `text` as a file's name may be: a policy may be a path, and a long one."""
+  plain = re.sub(r"[^\w.-]+", "_", text.replace(", ", "-"))
+  return plain[-_NAME_CHARS:].strip("._")
