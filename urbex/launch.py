@@ -56,6 +56,7 @@ STEPS = {
   "score": "urbex.loops.score:score",
   "generate": "urbex.loops.generate:generate",
   "export": "urbex.loops.export:export",
+  "sweep": "urbex.sweep:sweep",
   "report": "urbex.report.step:report",
   "plan": "urbex.loops.plan:plan",
 }

@@ -66,6 +66,7 @@ SECTIONS = {
     "grpo": "urbex.loops.grpo:GrpoSettings",
     "lora": "urbex.model.lora:LoraSettings",
   },
+  "sweep": {"sweep": "urbex.sweep:SweepSettings"},
   "sft": {**_WORLD, "sft": "urbex.loops.sft:SftSettings"},
   "plan": {
     "env": "urbex.env.settings:EnvSettings",

@@ -169,9 +169,3 @@ class TestCompare:
     rows = [row(x / 10, query_id=str(x), target=str(x)) for x in range(9)]
     zero = {"value": 0.0, "low": 0.0, "high": 0.0}
     assert metrics.compare(rows, rows)["iou"] == zero
-
-
-def test_seeds_spread_is_of_dataset_means():
-  mean, spread = metrics.across_seeds([0.2, 0.4])
-  assert mean == pytest.approx(0.3) and spread == pytest.approx(0.1 * 2**0.5)
-  assert metrics.across_seeds([0.2]) == (0.2, 0.0)

@@ -251,11 +251,3 @@ def compare(
     ).as_json()
     for name in names
   }
-
-
-def across_seeds(means: Sequence[float]) -> tuple[float, float]:
-  """Returns mean and sample standard deviation of dataset means; one seed gives 0."""
-  values_N = np.asarray(means, np.float64)
-  return float(values_N.mean()), float(values_N.std(ddof=1)) if len(
-    values_N
-  ) > 1 else 0.0

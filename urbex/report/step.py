@@ -13,10 +13,11 @@ from urbex.report.curves import draw_curves
 from urbex.report.replay_page import write_page
 from urbex.report.scores import read_evaluations
 from urbex.report.tables import report_tables
+from urbex.report.trials import comma_separated, latex, markdown, read_trials, sheets
 
 
 def write_report(folder: Path) -> Iterator[str]:
-  """Writes `<folder>/report/` and yields lines for the terminal.
+  """Writes `<folder>/report/`, of a run or a sweep, and yields lines for the terminal.
 
   Parts that a run does not have (no evaluation yet, no curve) are passed over.
 
@@ -28,6 +29,8 @@ def write_report(folder: Path) -> Iterator[str]:
   output = folder / "report"
   manifest = folder / "manifest.json"
   name = read_json(manifest)["name"] if manifest.exists() else folder.name
+  if (folder / "trials.json").exists():
+    yield from _write_trials(folder, output)
   evaluations = read_evaluations(folder)
   if evaluations:
     tables = report_tables(evaluations)
@@ -45,6 +48,19 @@ def write_report(folder: Path) -> Iterator[str]:
     python = os.path.relpath(sys.executable)
     python = sys.executable if python.startswith("..") else python
     yield f"TensorBoard {python} -m tensorboard.main --logdir {folder / 'tb'}"
+
+
+def _write_trials(folder: Path, output: Path) -> Iterator[str]:
+  made = sheets(read_trials(folder))
+  text = markdown(made)
+  yield text
+  for name, content in (
+    ("tables.md", text),
+    ("tables.csv", comma_separated(made)),
+    ("tables.tex", latex(made)),
+  ):
+    write_text(output / name, content)
+    yield f"tables      {output / name}"
 
 
 def report(config: Any, run: Run | None) -> None:
