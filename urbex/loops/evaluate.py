@@ -20,6 +20,7 @@ from urbex.env.pool import EnvPool
 from urbex.loops import metrics
 from urbex.loops.episodes import rows
 from urbex.loops.learned import LearnedPlayer
+from urbex.loops.mesh import make_mesh
 from urbex.loops.players import BASELINES, Player, baseline_player
 from urbex.loops.policy import Policy
 from urbex.loops.queries import split_hash, split_queries
@@ -149,7 +150,7 @@ def evaluate_baselines(config: ConfigDict, run: Run) -> None:
 
 def evaluate_start(config: ConfigDict, run: Run) -> None:
   """The step `before`: the policy that training starts from."""
-  policy = Policy.from_folder(find_policy(config.model))
+  policy = Policy.from_folder(find_policy(config.model), make_mesh())
   evaluate_learned(config, run, policy, "start", "before training")
 
 
@@ -158,7 +159,7 @@ def evaluate_run(config: ConfigDict, run: Run) -> None:
   trained = run.folder / "policy"
   label = "after training" if trained.is_dir() else config.model
   folder = trained if trained.is_dir() else find_policy(config.model)
-  policy = Policy.from_folder(folder)
+  policy = Policy.from_folder(folder, make_mesh())
   evaluate_learned(config, run, policy, "", label, earlier="start")
 
 

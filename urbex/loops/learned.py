@@ -54,7 +54,9 @@ class LearnedPlayer:
     self._seed = seed
     self._encoder = encoder or Encoder(policy.tokenizer, policy.preprocessor)
     own = policy.params
-    self._params = weight_copier(own)(own) if params is None else params
+    self._params = (
+      weight_copier(own, settings.weights)(own) if params is None else params
+    )
 
   def __call__(self, queries: Sequence[Query], samples: int) -> list[Episode]:
     """Plays a batch of queries at a time."""

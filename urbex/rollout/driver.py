@@ -31,7 +31,7 @@ class RolloutSettings:
     max_images: of an episode.
     temperature: of the policy, > 0.
     greedy: take the likeliest token.
-    weights: dtype of the copy that a training step's rollouts read, "float32" or
+    weights: dtype of the copy of the weights that rollouts read, "float32" or
       "bfloat16".
   """
 
