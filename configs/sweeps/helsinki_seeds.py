@@ -7,10 +7,6 @@ def get_config() -> ConfigDict:
   return ConfigDict(
     {
       "steps": ("sweep", "report"),
-      "sweep": {
-        "config": "grpo_helsinki",
-        "vary": {"seed": (0, 1, 2)},
-        "fixed": {"data": "data/helsinki", "eval": {"splits": ("nd", "no")}},
-      },
+      "sweep": {"config": "grpo_helsinki", "vary": {"seed": (0, 1, 2)}},
     }
   )
