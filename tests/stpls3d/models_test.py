@@ -1,5 +1,6 @@
 """A model that runs here is asked once a question, and never again."""
 
+import base64
 import io
 import shutil
 
@@ -8,10 +9,12 @@ import pytest
 from ml_collections import ConfigDict
 from PIL import Image
 
+from tests.support.chat_server import serve
 from tests.support.loop_policy import write_small_policy
 from urbex.core.errors import UserError
+from urbex.data.vlm import EndpointSettings
 from urbex.loops.answer import Answerer
-from urbex.stpls3d.models import Local, LocalSettings, find
+from urbex.stpls3d.models import Local, LocalSettings, Remote, find
 from urbex.stpls3d.questions import Question
 
 
@@ -96,6 +99,25 @@ def test_a_bad_folder_is_one_line(folder, tmp_path):
   (broken / "tokenizer.json").unlink()
   assert "tokenizer.json" in refusal(broken)
   assert not (tmp_path / "kept").exists()
+
+
+def test_both_models_are_shown_and_asked_the_same(folder, tmp_path, monkeypatch):
+  shown = []
+
+  def spy(self, questions):
+    shown.extend(questions)
+    return ["" for _ in questions]
+
+  monkeypatch.setattr(Answerer, "__call__", spy)
+  assert list(local(folder, tmp_path / "local").answers(QUESTIONS[:1])) == [""]
+  with serve() as http:
+    endpoint = EndpointSettings(url=f"http://127.0.0.1:{http.server_port}/v1")
+    remote = Remote(endpoint, tmp_path / "remote")
+    assert list(remote.answers(QUESTIONS[:1])) == ["a red car"]
+  picture, text = http.asked[0][2]["messages"][0]["content"]
+  assert text["text"] == shown[0].text == QUESTIONS[0].text
+  jpeg = base64.b64decode(picture["image_url"]["url"].partition(",")[2])
+  np.testing.assert_array_equal(Image.open(io.BytesIO(jpeg)), shown[0].pictures[0])
 
 
 def test_a_source_has_its_model(tmp_path):
