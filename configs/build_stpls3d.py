@@ -8,6 +8,7 @@ from urbex.data.stpls3d_instances import BUILDINGS, VEHICLES
 from urbex.data.vlm import EndpointSettings
 from urbex.stpls3d.expressions import ExpressionSettings
 from urbex.stpls3d.geography import RegistrationSettings
+from urbex.stpls3d.models import LocalSettings
 
 
 def get_config() -> ConfigDict:
@@ -18,6 +19,7 @@ def get_config() -> ConfigDict:
       registration=RegistrationSettings(),
       expressions=ExpressionSettings(),
       endpoint=EndpointSettings(),
+      local=LocalSettings(),
       filter=FilterSettings(),
     )
   )

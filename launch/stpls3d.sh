@@ -11,13 +11,14 @@
 #   3. A map extract of Los Angeles (.osm.pbf or .osm) that covers the scenes.
 # Then look at data/stpls3d_stages/5_filter/review.html, save what it gives beside it as
 # review.json, and run the same command again: only the last stage is done anew.
-# Expressions come from templates; with a vision-language model behind an
+# Expressions come from templates. With a vision-language model behind an
 # OpenAI-compatible endpoint add --config.expressions.source=endpoint and
-# --config.endpoint.url=URL --config.endpoint.model=NAME.
+# --config.endpoint.url=URL --config.endpoint.model=NAME; with a Qwen3-VL checkpoint that
+# runs here --config.expressions.source=local and --config.local.model=DIR.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [[ $# -lt 3 ]]; then
-  sed -n '2,18s/^# \{0,1\}//p' launch/stpls3d.sh
+  sed -n '2,19s/^# \{0,1\}//p' launch/stpls3d.sh
   exit 2
 fi
 bash launch/setup.sh

@@ -47,7 +47,16 @@ MAY_IMPORT = {
   "clouds": {"core", "data", "scene", "loops.progress"},
   "prepare": {"core", "data", "scene", "city_stamp"},
   "prepare_cityrefer": {"core", "data", "scene", "city_stamp", "loops.progress"},
-  "stpls3d": {"core", "geo", "data", "scene", "loops.progress"},
+  # A policy that runs here may write the expressions.
+  "stpls3d": {
+    "core",
+    "geo",
+    "data",
+    "scene",
+    "loops.progress",
+    "loops.answer",
+    "loops.setup",
+  },
   "city_model": {"core", "data", "scene"},
   "needs": {"core", "scene", "loops", "model"},
 }

@@ -291,6 +291,57 @@ def test_a_damaged_file_of_one_scene_is_listed(
     assert message in refusal(capsys, copy, output, "--config.strict=True")
 
 
+@pytest.mark.parametrize(
+  ("data", "message"),
+  [
+    (b"", "empty"),
+    (b"<!DOCTYPE html><title>Sign in</title>", "PLY"),
+    (b"ply\nformat binary_little_endian 1.0\nelement vertex 9\n", "header"),
+  ],
+)
+def test_a_cloud_that_is_none_costs_its_scene_alone(
+  copy, output, capsys, data, message
+):
+  path = copy[0] / "train" / "cambridge_block_4.ply"
+  path.unlink()
+  path.write_bytes(data)
+  assert prepare(copy, output) == 0
+  (one,) = found(output, "unreadable")
+  assert "cambridge_block_4.ply" in one["what"]
+  assert message in one["what"]
+  assert "| cambridge_block_4 |" not in (output / "report.md").read_text()
+  assert "cambridge_block_4.ply" in refusal(
+    capsys, copy, output, "--config.strict=True"
+  )
+
+
+def test_a_cloud_without_descriptions_is_listed(copy, output):
+  _, cityrefer = copy
+  edit(
+    cityrefer / "metadata" / "CityRefer_train.json",
+    lambda rows: [r for r in rows if r["scene_id"] != "cambridge_block_7"],
+  )
+  assert prepare(copy, output) == 0
+  where = [f["where"] for f in found(output, "no-annotations")]
+  assert "cambridge_block_7" in where
+  report = (output / "report.md").read_text()
+  assert "`cambridge_block_7`: has a cloud and no description" in report
+
+
+def test_a_key_that_stands_twice_is_listed(copy, output, capsys):
+  path = copy[1] / "box3d" / "cambridge_block_4_bbox.json"
+  text = path.read_text()
+  path.unlink()
+  path.write_text('{"scene_id": "cambridge_block_4",' + text[1:])
+  assert prepare(copy, output) == 0
+  (one,) = found(output, "repeated-key")
+  assert (one["where"], one["what"]) == (
+    path.name,
+    "'scene_id' twice in one object; the last counts",
+  )
+  assert "'scene_id' twice" in refusal(capsys, copy, output, "--config.strict=True")
+
+
 def test_another_class_is_an_error_with_the_record(copy, output, capsys):
   edit(
     copy[1] / "metadata" / "CityRefer_val.json",

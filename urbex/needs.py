@@ -47,6 +47,7 @@ SECTIONS = {
   "stpls3d_expressions": {
     "expressions": "urbex.stpls3d.expressions:ExpressionSettings",
     "endpoint": "urbex.data.vlm:EndpointSettings",
+    "local": "urbex.stpls3d.models:LocalSettings",
     "store": "urbex.scene.build:StoreSettings",
   },
   "stpls3d_filter": {"filter": "urbex.data.refer_filter:FilterSettings"},
@@ -96,7 +97,8 @@ def check_sections(config: Any) -> None:
   """Builds the settings of every section that a step of `config.steps` will read.
 
   Raises:
-    UserError: an unknown or missing key, or a value of another type or out of range.
+    UserError: an unknown or missing key, or a value of another type or out of range; or
+      a model that a later step asks is not there.
   """
   wanted = {k: v for step in config.steps for k, v in SECTIONS.get(step, {}).items()}
   built = {}
@@ -110,6 +112,11 @@ def check_sections(config: Any) -> None:
     from urbex.loops.grpo import check_schedule
 
     check_schedule(built["optimisation"], built["grpo"])
+  if "local" in built and built["expressions"].source == "local":
+    from urbex.loops.setup import find_policy
+    from urbex.model.config import ModelConfig
+
+    ModelConfig.from_folder(find_policy(built["local"].model, "config.local.model"))
 
 
 def check_inputs(

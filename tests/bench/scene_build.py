@@ -48,7 +48,10 @@ class Timed(StreamedCity):
 
 
 class PeakMemory:
-  """Watches this process's anonymous memory from a thread of its own."""
+  """Watches a process's anonymous memory from a thread: this one's, or a child's."""
+
+  def __init__(self, pid: int | None = None):
+    self._status = Path(f"/proc/{pid or 'self'}/status")
 
   def __enter__(self) -> "PeakMemory":
     self.mb, self._over = 0.0, threading.Event()
@@ -62,8 +65,12 @@ class PeakMemory:
 
   def _watch(self) -> None:
     while not self._over.wait(WATCH_S):
-      text = Path("/proc/self/status").read_text()
-      line = next(row for row in text.splitlines() if row.startswith("RssAnon"))
+      try:
+        rows = self._status.read_text().splitlines()
+      except (FileNotFoundError, ProcessLookupError):
+        return  # the child has ended
+      # One that has just ended has no memory to tell of.
+      line = next((row for row in rows if row.startswith("RssAnon")), "RssAnon: 0 kB")
       self.mb = max(self.mb, int(line.split()[1]) / 1024)
 
 

@@ -52,12 +52,30 @@ def test_bad_rows_are_noted_and_a_missing_file_too(tmp_path):
     "2": {**ROW, "dimension": [1, 0, 1]},
     "x": ROW,
     "4": {**ROW, "contour": [["a", 1]]},
+    "5": {**ROW, "contour": 5},
+    "6": {**ROW, "position": [10**400, 0, 0]},
   }
   found = read(tmp_path, {"cambridge_block_3": rows, "oslo": {}}, ledger=ledger)
   assert found.boxes == {"cambridge_block_3": {}}
-  assert ledger.count("malformed") == 4
+  assert ledger.count("malformed") == 6
   assert ledger.count("bad-box") == 1
   assert ledger.count("absent") == 1
+
+
+def test_of_a_repeated_object_the_first_counts_and_odd_descriptions_go(tmp_path):
+  ledger = Ledger()
+  rows = {
+    "1": ROW,
+    "01": {**ROW, "name": "Other"},
+    "2": {**ROW, "descriptions": "the hall by the river"},
+    "3": {**ROW, "descriptions": [None, "the hall by the mill"]},
+  }
+  found = read(tmp_path, {"cambridge_block_3": rows}, ledger=ledger)
+  assert found.boxes["cambridge_block_3"][1].landmark == "Merton Hall"
+  assert [(d.object_id, d.ann_id) for d in found.descriptions] == [
+    (1, 0), (1, 1), (3, 1),
+  ]  # fmt: skip
+  assert (ledger.count("repeated-key"), ledger.count("malformed")) == (1, 2)
 
 
 def test_another_class_and_another_folder_are_refused(tmp_path):

@@ -53,6 +53,8 @@ def test_names_outside_ascii_stay(tmp_path):
     ({"object_id": "b7"}, "object_id is 'b7'"),
     ({"object_id": None}, "object_id is None"),
     ({"object_id": "²"}, "object_id is '²'"),
+    ({"object_id": "9" * 5000}, "object_id is '999"),
+    ({"object_id": 1e30}, "object_id is 1e"),
     ({"ann_id": 1.5}, "ann_id is 1.5"),
     ({"description": 3}, "description is 3"),
     ({"scene_id": "paris_block_1"}, "scene_id is 'paris_block_1'"),

@@ -54,7 +54,18 @@ def test_a_box_without_a_size_is_dropped(tmp_path, size):
   assert ledger.count("bad-box") == 1
 
 
-@pytest.mark.parametrize("bbox", [None, [1, 2, 3], [1, 2, 3, 4, 5, "6"], "box", {}])
+@pytest.mark.parametrize(
+  "bbox",
+  [
+    None,
+    [1, 2, 3],
+    [1, 2, 3, 4, 5, "6"],
+    [True, 2, 3, 4, 5, 6],
+    [10**400, 2, 3, 4, 5, 6],
+    "box",
+    {},
+  ],
+)
 def test_what_is_no_box_is_malformed(tmp_path, bbox):
   ledger = Ledger()
   assert read_rows(tmp_path, {**ROW, "bbox": bbox}, ledger=ledger) == {}

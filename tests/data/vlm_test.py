@@ -1,43 +1,18 @@
 """The endpoint is asked once a question, and every way of failing is one line."""
 
 import base64
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from tests.support.chat_server import said, serve
 from urbex.core.errors import UserError
 from urbex.data.vlm import Endpoint, EndpointSettings
 
 
 @pytest.fixture
 def server():
-  """A local endpoint whose replies a test sets; keeps what it was asked."""
-
-  class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-      body = self.rfile.read(int(self.headers["Content-Length"]))
-      http.asked.append((self.path, dict(self.headers), json.loads(body)))
-      status, data = http.reply
-      self.send_response(status)
-      self.end_headers()
-      self.wfile.write(data)
-
-    def log_message(self, *_):
-      pass
-
-  http = HTTPServer(("127.0.0.1", 0), Handler)
-  http.asked, http.reply = [], (200, said("a red car"))
-  thread = threading.Thread(target=http.serve_forever, daemon=True)
-  thread.start()
-  yield http
-  http.shutdown()
-  http.server_close()
-
-
-def said(text):
-  return json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+  with serve() as http:
+    yield http
 
 
 def endpoint(server, tmp_path, **more):

@@ -9,13 +9,13 @@ import shapely
 
 from tests.support import mini_city
 from tests.support import stpls3d_mini as mini
+from tests.support.loop_policy import write_small_policy
 from urbex import launch
 from urbex.core.files import read_json
 from urbex.data.clouds.opening import open_cloud
 from urbex.data.expressions import parse
 from urbex.geo import affine
 from urbex.scene.store import open_scenes
-from urbex.stpls3d.expressions import read_answer
 
 
 def build(raw, work, *words):
@@ -163,6 +163,34 @@ def test_a_scene_without_control_points_goes_on_without_landmarks(raw, copy):
   assert stage(copy, "4_expressions", "WMSC")["landmark_free"]
 
 
+def test_a_model_that_runs_here_is_asked_about_every_object(
+  raw, copy, tmp_path, capsys
+):
+  policy = write_small_policy(tmp_path / "policy")
+  words = (
+    "--config.scenes=WMSC",
+    "--config.steps=stpls3d_expressions",
+    "--config.expressions.source=local",
+    f"--config.local.model={policy}",
+    "--config.local.max_tokens=4",
+  )
+  assert build(raw, copy, *words) == 0
+  objects = len(stage(copy, "1_instances", "WMSC")["instances"])
+  four = stage(copy, "4_expressions", "WMSC")
+  assert four["objects"] == objects > 10
+  answers = list((copy / "stages" / "answers").rglob("*.json"))
+  assert len(answers) == objects
+  # Four tokens of a policy that knows nothing are no JSON, and nothing is made of them.
+  assert not four["landmarks"] and not four["landmark_free"]
+  report = (copy / "stages" / "4_expressions" / "report.md").read_text()
+  assert "Source: local" in report
+  capsys.readouterr()
+  assert build(raw, copy, *words) == 0
+  assert "WMSC: as before" in capsys.readouterr().out
+  assert build(raw, copy, *words, "--config.local.seed=1") == 0
+  assert "as before" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("form", ["txt", "bare"])
 def test_text_files_are_the_same_scene(raw, tmp_path, form):
   column = {k: v[::50] for k, v in mini.columns("WMSC").items()}
@@ -179,6 +207,57 @@ def test_text_files_are_the_same_scene(raw, tmp_path, form):
   np.testing.assert_array_equal(ply[1], txt[1])
 
 
+def ply(rows, properties=("uchar class",), size=1):
+  """The bytes of a text PLY."""
+  head = ["ply", "format ascii 1.0", f"element vertex {size}"]
+  head += [f"property {p}" for p in ("float x", "float y", "float z", *properties)]
+  return "\n".join([*head, "end_header", *rows, ""]).encode()
+
+
+@pytest.mark.parametrize(
+  ("data", "message"),
+  [
+    (b"", "empty"),
+    (b"<!DOCTYPE html>", "no PLY, it starts with b'<!DOCTYPE html>'"),
+    (ply(["1 2 3 1"], size=3), "promises 3"),
+    (ply(["1 2 3"], properties=()), "has no class"),
+    (ply(["1 2 3 77"]), "class 77 is none of STPLS3D's 0 to 19"),
+    (ply(["1 2 3 19"]), "no point of class 1"),
+  ],
+  ids=["empty", "a web page", "cut", "no class", "another class", "no building"],
+)
+def test_a_damaged_scene_is_one_line(tmp_path, capsys, data, message):
+  (tmp_path / "raw").mkdir()
+  (tmp_path / "raw" / "USC_points.ply").write_bytes(data)
+  assert build(tmp_path, tmp_path, "--config.steps=stpls3d_instances") == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1
+  assert "USC_points.ply" in error
+  assert message in error
+
+
+def test_a_scene_that_is_not_there_is_said_and_the_others_go_on(raw, copy, capsys):
+  words = ("--config.steps=stpls3d_instances", "--config.scenes=USC,RA")
+  assert build(raw, copy, *words) == 0
+  assert "RA: no RA_points.ply or .txt in" in capsys.readouterr().out
+  report = (copy / "stages" / "1_instances" / "report.md").read_text()
+  assert "| RA | not there |" in report
+
+
+@pytest.mark.parametrize(
+  ("data", "message"),
+  [(None, "no such file"), (b"", "map.osm.pbf"), (b"<html>", "map.osm.pbf")],
+)
+def test_a_map_that_is_none_is_one_line(raw, copy, tmp_path, capsys, data, message):
+  path = tmp_path / "map.osm.pbf"
+  if data is not None:
+    path.write_bytes(data)
+  assert build(raw, copy, f"--config.osm={path}") == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1
+  assert message in error
+
+
 def test_bad_input_is_one_line(raw, tmp_path, capsys):
   def refusal(*words):
     capsys.readouterr()
@@ -193,6 +272,10 @@ def test_bad_input_is_one_line(raw, tmp_path, capsys):
   assert "scenes in it: USC, WMSC" in refusal("--config.scenes=OCCC")
   assert "stage 1 makes it" in refusal("--config.steps=stpls3d_landmarks")
   assert "source: want one of" in refusal("--config.expressions.source=oracle")
+  local = "--config.expressions.source=local"
+  assert "config.local.model: missing; name the folder" in refusal(local)
+  line = refusal(local, "--config.local.model=nowhere")
+  assert "config.local.model: 'nowhere' is no Hugging Face folder" in line
   points = tmp_path / "gcp"
   points.mkdir()
   (points / "USC.csv").write_text(
@@ -201,19 +284,3 @@ def test_bad_input_is_one_line(raw, tmp_path, capsys):
   register = ("--config.steps=stpls3d_registration", "--config.scenes=USC")
   line = refusal(*register, f"--config.registration.points={points}")
   assert "USC.csv: the 3 control points lie on a line" in line
-
-
-@pytest.mark.parametrize(
-  ("answer", "texts"),
-  [
-    ('{"with_name": "the red car by  Tommy", "without_name": "the red car"}',
-     {"landmarks": "the red car by Tommy", "landmark_free": "the red car"}),
-    ('Sure!\n```json\n{"with_name": "a b", "without_name": 3}\n```',
-     {"landmarks": "a b"}),
-    ("I cannot see it.", {}),
-    ('{"with_name": }', {}),
-    ("[1]", {}),
-  ],
-)  # fmt: skip
-def test_what_a_model_answers_is_data(answer, texts):
-  assert read_answer(answer) == texts

@@ -65,6 +65,9 @@ def _bad_line(raw: bytes, line: bytes) -> bytes:
 BAD: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
   "empty": ("a.las", lambda d: b"", r"empty \(0 bytes\)"),
   "junk": ("a.bin", lambda d: bytes(range(256)) * 9, "neither text nor a format"),
+  "ply that is a page": (
+    "a.ply", lambda d: b"<!DOCTYPE html><p>Sign in", "no PLY, it starts with b'<!DOC",
+  ),
   "ply header cut": ("a.ply", lambda d: _ply()[:60], "header is cut"),
   "ply body cut": ("a.ply", lambda d: _ply()[:-500], "promises 600 .*holds 58"),
   "ply count large": ("a.ply", lambda d: _ply(count=601), "promises 601 .*holds 600"),

@@ -9,7 +9,6 @@ The n-th processed description belongs to the n-th description of its object.
 """
 
 import dataclasses
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,11 +48,11 @@ def read(folder: str, ledger: Ledger) -> CityNav:
     raise UserError(
       f"config.citynav: {folder}: no objects.json in it; want CityNav's data/cityrefer"
     )
-  objects = raw_text.read_json(paths["objects.json"], dict, "objects, by map")
+  objects = raw_text.read_json(paths["objects.json"], dict, "objects, by map", ledger)
   processed: Mapping[str, Any] = {}
   if "processed_descriptions.json" in paths:
     processed = raw_text.read_json(
-      paths["processed_descriptions.json"], dict, "descriptions, by map"
+      paths["processed_descriptions.json"], dict, "descriptions, by map", ledger
     )
   else:
     ledger.note("absent", f"{folder}/processed_descriptions.json", "no such file")
@@ -78,9 +77,14 @@ def read(folder: str, ledger: Ledger) -> CityNav:
         size = " x ".join(f"{v:g}" for v in box.size_3)
         ledger.note("bad-box", where, f"object {box.object_id} is {size} m")
         continue
+      if box.object_id in boxes[scene]:  # "7" and "07"
+        ledger.note(
+          "repeated-key", where, f"object {box.object_id} again; the first counts"
+        )
+        continue
       boxes[scene][box.object_id] = box
       marked = _part(_part(processed, scene, {}), key, [])
-      descriptions += _descriptions(scene, box, row, marked, where)
+      descriptions += _descriptions(scene, box, row, marked, where, ledger)
   return CityNav(boxes, tuple(descriptions))
 
 
@@ -97,7 +101,8 @@ def _box(key: str, row: Any, where: str) -> RawBox:
   if None in vectors:
     raise ValueError("position or dimension is not three numbers")
   contour = row.get("contour") or []
-  outline = [_numbers(corner, 2) for corner in contour]
+  corners = contour if isinstance(contour, list) else [None]
+  outline = [_numbers(corner, 2) for corner in corners]
   name, kind = row.get("name") or "", row.get("object_type")
   if None in outline or not isinstance(name, str) or not isinstance(kind, str):
     raise ValueError("contour, name or object_type is of another type")
@@ -113,22 +118,25 @@ def _box(key: str, row: Any, where: str) -> RawBox:
 
 
 def _numbers(value: Any, size: int) -> tuple[float, ...] | None:
-  """Returns the first `size` finite numbers of a list, None where there are not."""
+  """Returns the first `size` numbers of a list, None where they are not all there."""
   if not isinstance(value, list) or len(value) < size:
     return None
   found = value[:size]
   for number in found:
     if isinstance(number, bool) or not isinstance(number, int | float):
       return None
-    if not math.isfinite(number):
+    if not abs(number) < 1e15:  # nor what is no number, nor too large for one
       return None
   return tuple(float(number) for number in found)
 
 
 def _descriptions(
-  scene: str, box: RawBox, row: dict, marked: list, where: str
+  scene: str, box: RawBox, row: dict, marked: list, where: str, ledger: Ledger
 ) -> list[Description]:
   texts = row.get("descriptions") or []
+  if not isinstance(texts, list):
+    ledger.note("malformed", where, f"descriptions is {texts!r:.40}; want a list")
+    return []
   if texts and box.category not in CATEGORIES:
     raise UserError(
       f"{where}: describes a {box.category!r}{nearest(box.category, CATEGORIES)}; "
@@ -136,6 +144,10 @@ def _descriptions(
     )
   found = []
   for index, text in enumerate(texts):
+    if not isinstance(text, str):
+      place = f"{where}.descriptions[{index}]"
+      ledger.note("malformed", place, f"is {text!r:.40}; want text")
+      continue
     extra = marked[index] if index < len(marked) else {}
     names = _part(extra, "landmarks", [])
     found.append(
@@ -144,7 +156,7 @@ def _descriptions(
         object_id=box.object_id,
         category=box.category,
         ann_id=index,
-        text=" ".join(str(text).split()),
+        text=" ".join(text.split()),
         where=f"{where}.descriptions[{index}]",
         landmarks=tuple(n for n in names if isinstance(n, str) and n.strip()),
       )

@@ -130,7 +130,8 @@ def load(
   usable = cityrefer_annotations.keep_usable(descriptions, quality, ledger)
   if not usable:
     raise UserError(
-      f"{cityrefer}: none of its {len(descriptions)} descriptions can be used; "
+      f"{cityrefer or citynav_folder}: none of its {len(descriptions)} descriptions "
+      "can be used; "
       "--config.quality sets what is too poor"
     )
   return Download(

@@ -62,14 +62,14 @@ class QualitySettings:
 
 
 def whole_number(value: Any) -> int | None:
-  """Returns an id given as a number or in digits, None for anything else."""
+  """Returns an id given as a number or in digits, up to 18, None for anything else."""
   if isinstance(value, bool):
     return None
   if isinstance(value, int):
-    return value
+    return value if abs(value) < 10**18 else None
   if isinstance(value, float) and value.is_integer():
-    return int(value)
-  if isinstance(value, str) and re.fullmatch(r"\d+", value.strip(), re.ASCII):
+    return whole_number(int(value))
+  if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value.strip(), re.ASCII):
     return int(value)
   return None
 
@@ -81,7 +81,7 @@ def read(path: Path, ledger: Ledger) -> list[Description]:
     UserError: the file is missing, empty, truncated or no list, or a row's class is
       none of CityRefer's.
   """
-  rows = raw_text.read_json(path, list, "CityRefer's descriptions")
+  rows = raw_text.read_json(path, list, "CityRefer's descriptions", ledger)
   found = []
   for index, row in enumerate(rows):
     where = f"{path.name}[{index}]"

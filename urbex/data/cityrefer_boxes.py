@@ -72,7 +72,7 @@ def read(path: Path, scene_id: str, ledger: Ledger) -> dict[int, RawBox]:
   Raises:
     UserError: the file is missing, empty, truncated or of another layout.
   """
-  value = raw_text.read_json(path, dict, "a scene's boxes")
+  value = raw_text.read_json(path, dict, "a scene's boxes", ledger)
   rows = raw_text.check_type(path, value.get("bboxes"), list, "bboxes, a list")
   if value.get("scene_id", scene_id) != scene_id:
     ledger.note(
@@ -109,9 +109,7 @@ def _parse(row: Any, where: str) -> RawBox:
   if object_id is None:
     raise ValueError(f"object_id is {raw_id!r:.40}; want a whole number")
   values = row.get("bbox")
-  numbers = isinstance(values, list) and all(
-    isinstance(v, int | float) and not isinstance(v, bool) for v in values[:6]
-  )
+  numbers = isinstance(values, list) and all(map(_is_number, values[:6]))
   if not numbers or len(values) < 6:
     raise ValueError(f"bbox is {values!r:.60}; want cx, cy, cz, dx, dy, dz")
   category, landmark = row.get("object_name"), row.get("landmark") or ""
@@ -128,6 +126,13 @@ def _parse(row: Any, where: str) -> RawBox:
     size_3=tuple(float(v) for v in values[3:6]),
     where=where,
   )
+
+
+def _is_number(value: Any) -> bool:
+  if isinstance(value, int):
+    # Larger whole numbers are no metres, and the largest are no floats.
+    return not isinstance(value, bool) and abs(value) < 1 << 53
+  return isinstance(value, float)
 
 
 def with_classes(

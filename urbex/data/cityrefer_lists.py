@@ -5,6 +5,7 @@ from pathlib import Path
 
 from urbex.core.errors import UserError
 from urbex.data import raw_text
+from urbex.data.cityrefer_annotations import whole_number
 from urbex.data.cityrefer_files import SCENE
 
 # (scene, object id)
@@ -47,11 +48,12 @@ def read_wrong_segments(paths: tuple[Path, ...]) -> dict[ObjectKey, str]:
   for path in paths:
     rows = raw_text.read_csv(path, ("area", "block_id", "object_id"))
     for number, row in enumerate(rows, start=2):
-      if not (row["block_id"].isdecimal() and row["object_id"].isdecimal()):
+      block, object_id = (whole_number(row[key]) for key in ("block_id", "object_id"))
+      if block is None or object_id is None:
         raise UserError(
           f"{path}:{number}: block {row['block_id']!r:.20}, object "
           f"{row['object_id']!r:.20}; want whole numbers"
         )
-      scene = f"{row['area']}_block_{int(row['block_id'])}"
-      found.setdefault((scene, int(row["object_id"])), f"{path.name}:{number}")
+      scene = f"{row['area']}_block_{block}"
+      found.setdefault((scene, object_id), f"{path.name}:{number}")
   return found

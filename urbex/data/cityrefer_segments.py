@@ -50,7 +50,10 @@ class SegmentsFile:
     self.path = path
     self._text = _mapped(path)
     value = raw_text.check_type(
-      path, raw_text.parse_json(path, self._skeleton()), dict, "a scene's segments"
+      path,
+      raw_text.parse_json(path, self._skeleton(), ledger),
+      dict,
+      "a scene's segments",
     )
     rows = raw_text.check_type(path, value.get("segGroups"), list, "segGroups, a list")
     self.segments = _parse(rows, path, ledger)

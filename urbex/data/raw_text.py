@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from urbex.core.errors import UserError
+from urbex.data.ledger import Ledger
 
 
 def read_text(path: Path) -> str:
@@ -37,21 +38,40 @@ def read_text(path: Path) -> str:
   return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_json(path: Path, wanted: type, what: str) -> Any:
+def read_json(path: Path, wanted: type, what: str, ledger: Ledger | None = None) -> Any:
   """Reads one JSON value of type `wanted` (list or dict); `what` says what it holds.
 
   Raises:
-    UserError: as `read_text`; no JSON, with the place and whether the file just ends
-      there; another type.
+    UserError: as `read_text`; as `parse_json`; another type.
   """
-  value = parse_json(path, read_text(path))
+  value = parse_json(path, read_text(path), ledger)
   return check_type(path, value, wanted, what)
 
 
-def parse_json(path: Path, text: str) -> Any:
-  """Parses a file's text; errors as `read_json`."""
+def parse_json(path: Path, text: str, ledger: Ledger | None = None) -> Any:
+  """Parses a file's text; half of a surrogate pair becomes "?".
+
+  Args:
+    path: of the file, for messages.
+    text: of it.
+    ledger: takes keys that stand twice in one object, of which the last counts;
+      without one they are an error.
+
+  Raises:
+    UserError: no JSON, with the place and whether the file just ends there; nesting or
+      numbers without end.
+  """
+  twice: list[str] = []
+
+  def join(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    joined = dict(pairs)
+    if len(joined) < len(pairs):
+      names = [key for key, _ in pairs]
+      twice.extend(key for key in joined if names.count(key) > 1)
+    return joined
+
   try:
-    return json.loads(text)
+    value = json.loads(text, object_pairs_hook=join)
   except json.JSONDecodeError as error:
     ends = error.pos >= len(text.rstrip()) - 1
     truncated = ends or error.msg.startswith("Unterminated")
@@ -60,6 +80,21 @@ def parse_json(path: Path, text: str) -> Any:
       f"{path}: {hint} ({error.msg}, line {error.lineno} column {error.colno}); "
       "fetch the file again"
     ) from error
+  except (RecursionError, ValueError) as error:
+    raise UserError(
+      f"{path}: not valid JSON (nested too deep, or a number of thousands of digits); "
+      "fetch the file again"
+    ) from error
+  for key in twice:
+    if ledger is None:
+      raise UserError(f"{path}: {key!r:.40} stands twice in one object; keep one")
+    ledger.note(
+      "repeated-key", path.name, f"{key!r:.40} twice in one object; the last counts"
+    )
+  if "\\ud" in text.casefold():
+    whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    value = json.loads(whole)
+  return value
 
 
 def check_type(path: Path, value: Any, wanted: type, what: str) -> Any:
@@ -77,9 +112,12 @@ def read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
   Names of columns are matched without regard to case and spaces around them.
 
   Raises:
-    UserError: as `read_text`; a missing column; a row of another length.
+    UserError: as `read_text`; no CSV; a missing column; a row of another length.
   """
-  rows = list(csv.reader(io.StringIO(read_text(path))))
+  try:
+    rows = list(csv.reader(io.StringIO(read_text(path))))
+  except csv.Error as error:
+    raise UserError(f"{path}: no CSV ({error}); fetch the file again") from error
   header = [name.strip().casefold() for name in rows[0]]
   missing = [name for name in columns if name not in header]
   if missing:

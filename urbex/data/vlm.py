@@ -1,12 +1,7 @@
-"""Asks a vision-language model behind an OpenAI-compatible endpoint, once a question.
-
-Answers are kept by the hash of everything that was asked, so a second run asks
-nothing, and a run that was stopped goes on where it was.
-"""
+"""Asks a model behind an OpenAI-compatible endpoint, once a question."""
 
 import base64
 import dataclasses
-import hashlib
 import json
 import os
 import urllib.error
@@ -15,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from urbex.core.errors import UserError
-from urbex.core.files import read_json, write_json
+from urbex.data.answers import Answers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +37,7 @@ class Endpoint:
 
   def __init__(self, settings: EndpointSettings, cache: Path):
     """Takes the folder that answers are kept in."""
-    self._settings, self._cache = settings, cache
+    self._settings, self._answers = settings, Answers(cache)
     self.asked = 0
 
   def ask(self, text: str, jpegs: Sequence[bytes]) -> str:
@@ -52,13 +47,11 @@ class Endpoint:
       UserError: no answer, an error status, or an answer of another shape.
     """
     body = self._body(text, jpegs)
-    digest = hashlib.sha256(body).hexdigest()
-    kept = self._cache / digest[:2] / f"{digest}.json"
-    if kept.exists():
-      return read_json(kept)["answer"]
-    answer = self._post(body)
-    self.asked += 1
-    write_json(kept, {"model": self._settings.model, "answer": answer})
+    answer = self._answers.find(body)
+    if answer is None:
+      answer = self._post(body)
+      self.asked += 1
+      self._answers.keep(body, answer, self._settings.model)
     return answer
 
   def _body(self, text: str, jpegs: Sequence[bytes]) -> bytes:

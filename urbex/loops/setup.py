@@ -16,17 +16,23 @@ from urbex.scene.store import Scene, open_scenes
 SHIPPED = Path(__file__).resolve().parents[1] / "policies"
 
 
-def find_policy(name: str) -> Path:
+def find_policy(name: str, key: str = "config.model") -> Path:
   """Returns a policy's folder: a path, or the name of one that is shipped.
 
+  Args:
+    name: of the folder.
+    key: the config's, for the message.
+
   Raises:
-    UserError: neither is there.
+    UserError: neither is there, or there is no name.
   """
+  if not name:
+    raise UserError(f"{key}: missing; name the folder of a Qwen3-VL checkpoint")
   for folder in (Path(name), SHIPPED / name):
     if (folder / "config.json").is_file():
       return folder
   raise UserError(
-    f"config.model: {name!r} is no Hugging Face folder (no config.json in it) and no "
+    f"{key}: {name!r} is no Hugging Face folder (no config.json in it) and no "
     f"shipped policy; give the folder of a Qwen3-VL checkpoint"
   )
 

@@ -49,6 +49,9 @@ def find_instances(config: Any, run: Run | None = None) -> None:
       for name, of in made["dropped"].items()
     )
     lines.append(f"| {scene} | {count[0]} | {count[1]} | {gone} |")
+  for scene in stages.absent(config):
+    stages.say(1, f"{scene}: no {scene}_points.ply or .txt in {config.stpls3d}")
+    lines.append(f"| {scene} | not there | | |")
   paper = "The paper has 59 buildings and 62 vehicles in USC, 11 and 17 in WMSC."
   stages.write_report(config, 1, [*lines, f"\n{paper}"])
 

@@ -14,7 +14,8 @@ from urbex.data.refer_filter import FilterSettings
 from urbex.data.refer_templates import Written
 from urbex.scene.store import open_scene
 from urbex.stpls3d import stages
-from urbex.stpls3d.expressions import VARIANTS, from_above
+from urbex.stpls3d.expressions import VARIANTS
+from urbex.stpls3d.questions import from_above
 
 REVIEW = "review.json"
 

@@ -39,6 +39,12 @@ def scenes_of(config: Any) -> dict[str, Path]:
   return stpls3d.find(config.stpls3d, tuple(config.scenes))
 
 
+def absent(config: Any) -> list[str]:
+  """Returns the scenes that are wanted and not there."""
+  there = scenes_of(config)
+  return [scene for scene in config.scenes if scene not in there]
+
+
 def open_source(path: Path, scene: str, classes: str = "plain") -> FileSource:
   """Opens a scene's cloud; it is in metres, whatever its numbers look like."""
   return FileSource([path], store_id(scene), ReadSettings(classes=classes, unit_m=1.0))

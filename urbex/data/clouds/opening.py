@@ -37,6 +37,8 @@ def open_cloud(path: str | Path, columns: Sequence[str] = ()) -> CloudFile:
     from urbex.data.clouds.pcd import open_pcd
 
     return open_pcd(path)
+  if path.suffix.lower() == ".ply":  # a web page that was saved under the name
+    raise UserError(f"{path}: no PLY, it starts with {head[:24]!r}; fetch it again")
   if path.suffix.lower() in MESHES:
     raise UserError(
       f"{path}: a mesh; sample its surface into points first: "
