@@ -68,6 +68,8 @@ REFUSALS = {
   errno.EACCES: "permission denied; make it writable or choose another folder",
   errno.EPERM: "permission denied; make it writable or choose another folder",
   errno.ENOTDIR: "is in a file, not in a folder; choose another folder",
+  errno.ELOOP: "symbolic links that lead in a circle; name a file",
+  errno.EIO: "cannot be read or written (input/output error); check the disk",
   errno.EROFS: "read-only file system; make it writable or choose another folder",
 }
 

@@ -44,6 +44,13 @@ def _chunk_table(raw: bytes) -> int:
   return struct.unpack_from("<q", raw, struct.unpack_from("<I", raw, 96)[0])[0]
 
 
+def _one_chunk(folder: Path) -> bytes:
+  """One chunk that claims all of 4e9 points, as the header does."""
+  raw = _las(folder, "t.laz")
+  size_of_chunk = raw.find(b"laszip encoded") - 2 + 54 + 12
+  return _put(_put(raw, size_of_chunk, "<I", 2**32 - 2), 107, "<I", 4_000_000_000)
+
+
 def _copc(folder: Path) -> bytes:
   path = write_copc(folder / "t.copc.laz", town())
   raw = path.read_bytes()
@@ -127,6 +134,7 @@ BAD: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
     lambda d: _put(_laz_1_4(d), _chunk_table(_laz_1_4(d)) + 4, "<I", 2**32 - 1),
     "4,294,967,295 chunks",
   ),
+  "laz chunk absurd": ("a.laz", _one_chunk, "it is cut or damaged"),
   "laz layer absurd": (
     "a.laz", lambda d: _put(_laz_1_4(d), _chunk_table(_laz_1_4(d)) - 1600, "<I", 2**31),
     "damage",
@@ -138,6 +146,13 @@ BAD: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
   ),
   "text unnamed": ("a.txt", lambda d: _text(d, ""), "7 columns without names"),
   "text decimal commas": ("a.csv", lambda d: b"1,5;2,5;3,5\n" * 9, "decimal points"),
+  "text far": (
+    "a.txt", lambda d: b"x,y,z\n1,2,3\n4,60000,6\n", r"row 1 \(x 4, y 60,000, z 6\)",
+  ),
+  "text huge": (
+    "a.txt", lambda d: b"x,y,z\n1,2,3\n4,5,6\n4,5,-1e300\n", r"row 2 .*z -1e\+300",
+  ),
+  "text carriage returns": ("a.txt", lambda d: b"1 2 3\r4 5 6\r", "carriage returns"),
   "pts count": ("a.pts", lambda d: b"9\n" + b"1 2 3\n" * 8, "promises 9 .*holds 8"),
   "pcd cut": ("a.pcd", lambda d: pcd_bytes(town())[:-9], "promises 600"),
   "pcd header cut": ("a.pcd", lambda d: pcd_bytes(town())[:90], "header is cut"),
@@ -148,6 +163,11 @@ BAD: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
     "a.pcd",
     lambda d: pcd_bytes(town()).replace(b"POINTS 600", b"POINTS 99999999999999"),
     "promises 99,999,999,999,999",
+  ),
+  "pcd values absurd": (
+    "a.pcd",
+    lambda d: pcd_bytes(town(), "ascii").replace(b"1 1 1\nW", b"1 1 400000000\nW"),
+    "400,000,004 values a point",
   ),
   "no points ply": ("a.ply", lambda d: ply_bytes(town()[:0]), "no points"),
   "no points text": ("a.txt", lambda d: b"x,y,z\n", "no points"),

@@ -35,10 +35,14 @@ def transform(src: str, dst: str, xy_N2: np.ndarray) -> np.ndarray:
   The order is always x, y: easting before northing, longitude before latitude.
 
   Raises:
-    ValueError: a point has no image (NaN, infinite or outside the projection).
+    ValueError: a point has no image (NaN, infinite or outside the projection), or
+      nothing leads from one system to the other.
   """
   xy_N2 = np.asarray(xy_N2, dtype=np.float64).reshape(-1, 2)
-  x_N, y_N = _transformer(src, dst).transform(xy_N2[:, 0], xy_N2[:, 1])
+  try:
+    x_N, y_N = _transformer(src, dst).transform(xy_N2[:, 0], xy_N2[:, 1])
+  except pyproj.exceptions.ProjError as error:
+    raise ValueError(f"nothing leads from {src[:60]} to {dst[:60]}") from error
   out_N2 = np.column_stack([x_N, y_N])
   bad_N = ~np.isfinite(out_N2).all(axis=1)
   if bad_N.any():
@@ -54,7 +58,8 @@ class CrsFacts:
   Attributes:
     crs: the horizontal part: an authority's code where one is known, else WKT.
     name: for people.
-    kind: "projected", "geographic" (longitude, latitude) or "other".
+    kind: "projected", "geographic" (longitude, latitude), "geocentric" (from the
+      earth's middle) or "other".
     unit_m: metres a unit of x and y; NaN for degrees.
     z_unit_m: metres a unit of height, None where the system has no heights.
     area: west, south, east, north in degrees where it is meant to be used, or None.
@@ -96,6 +101,7 @@ def describe(crs: str) -> CrsFacts:
   axes = whole.axis_info
   kind = "geographic" if flat.is_geographic else "other"
   kind = "projected" if flat.is_projected else kind
+  kind = "geocentric" if flat.is_geocentric else kind
   degrees = flat.is_geographic
   return CrsFacts(
     crs=":".join(code) if code else flat.to_wkt(),

@@ -135,10 +135,12 @@ class Spool:
     """Reads what is missing; `progress` is told the rows read."""
     part = self._entries[-1].part if self._entries else 0
     row = sum(entry.rows for entry in self._entries if entry.part == part)
+    done = self.rows
     with open(self._points, "ab") as points, open(self._journal, "a") as journal:
       for chunk in source.chunks(part, row):
         self._append(chunk, points, journal)
-        progress(self.rows)
+        done += chunk.rows  # a COPC file has a chunk a node: no sum over all of them
+        progress(done)
 
   def _append(self, chunk: CloudChunk, points: Any, journal: Any) -> None:
     entry = _entry(chunk, self._end)

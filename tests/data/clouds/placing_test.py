@@ -63,6 +63,8 @@ def test_degrees_are_projected_to_their_zone():
   degrees_N3 = lonlat(TOWN_N3)
   place = place_all([sampled(degrees_N3, "EPSG:4326")])[0]
   assert place.crs == "EPSG:32635"
+  # Swapped degrees are degrees elsewhere: only a person can tell, so it is said.
+  assert "near longitude 24.928, latitude 60.169" in place.notes[0]
   np.testing.assert_allclose(place.world(degrees_N3), TOWN_N3, atol=1e-6)
 
 
@@ -109,6 +111,32 @@ def test_swapped_axes_are_found_by_the_area_of_use():
 def test_a_wrong_system_is_refused():
   assert "outside the area of" in refused(sampled(TOWN_N3, "EPSG:28992"))
   assert "'EPSG:0'" in refused(sampled(TOWN_N3, "EPSG:0"))
+
+
+def test_a_tile_without_points_waits_for_one_with_some():
+  none = sampled(np.zeros((0, 3)), "EPSG:4326", "a.las")
+  assert place_all([none])[0].crs is None
+  places = place_all([none, sampled(lonlat(TOWN_N3), "EPSG:4326", "b.las")])
+  np.testing.assert_allclose(places[1].world(lonlat(TOWN_N3)), TOWN_N3, atol=1e-6)
+
+
+def test_degrees_beyond_utm_are_refused():
+  pole_N3 = lonlat(TOWN_N3) + np.array([0, 28, 0])
+  assert "no UTM zone for" in refused(sampled(pole_N3, "EPSG:4326"))
+
+
+def test_a_system_that_counts_from_the_earths_middle_is_refused():
+  error = refused(sampled(TOWN_N3, "EPSG:4978"))
+  assert "from the earth's middle" in error
+
+
+def test_tiles_without_a_way_between_their_systems_are_refused():
+  local = 'LOCAL_CS["site",UNIT["metre",1],AXIS["x",EAST],AXIS["y",NORTH]]'
+  place_all([sampled(TOWN_N3, local)])
+  error = refused(
+    sampled(TOWN_N3, "EPSG:32635", "a.las"), sampled(TOWN_N3, local, "b.las")
+  )
+  assert error.startswith("b.las: cannot join the other files: nothing leads from")
 
 
 def test_degrees_without_a_word_are_refused():

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from tests.support.clouds import ply_bytes, town, write_las, write_text
-from urbex.data.clouds import cloud_file, table
+from urbex.data.clouds import cloud_file, las, table
 from urbex.data.clouds.opening import open_cloud
 from urbex.data.clouds.stream import ReadSettings
 from urbex.data.clouds.survey import report, spacing, survey
+from urbex.geo import crs as geo_crs
 
 TOWN = town(4800)  # 4 points a square metre: half a metre apart
 
@@ -78,6 +79,42 @@ def test_coordinates_that_cannot_be_placed_are_a_note_not_an_end(tmp_path):
   found = look(path)
   assert found.metres is None and found.spacing_m is None
   assert any("outside the area of" in note for note in found.notes)
+
+
+def test_stray_points_are_noted(tmp_path):
+  path = write_text(
+    tmp_path / "a.txt", np.r_[TOWN[:99], TOWN[:1] * 2], "x,y,z,r,g,b,c\n"
+  )
+  assert any("spans more than 50 km" in note for note in look(path).notes)
+
+
+def test_declared_bounds_without_an_image_do_not_end_it(tmp_path, monkeypatch):
+  degrees_N7 = TOWN.copy()
+  degrees_N7[:, :2] = geo_crs.transform("EPSG:32635", "EPSG:4326", TOWN[:, :2])
+  path = write_las(tmp_path / "a.las", degrees_N7, crs="EPSG:4326", scale=1e-8)
+  raw = bytearray(path.read_bytes())
+  raw[179:187] = np.float64(np.inf).tobytes()  # the declared highest x
+  path.write_bytes(raw)
+  monkeypatch.setattr(cloud_file, "WHOLE_ROWS", 100)
+  found = look(path)
+  assert found.metres is None and found.spacing_m == pytest.approx(0.5, rel=0.15)
+
+
+def test_a_file_of_few_wide_rows_is_sampled(tmp_path, monkeypatch):
+  path = tmp_path / "a.ply"
+  path.write_bytes(ply_bytes(TOWN))
+  assert look(path).whole
+  monkeypatch.setattr(cloud_file, "WIDE_BYTES", 1000)
+  assert not look(path).whole
+
+
+def test_a_long_compressed_chunk_is_looked_at_from_its_start(tmp_path, monkeypatch):
+  path = write_las(tmp_path / "a.laz", TOWN)
+  monkeypatch.setattr(cloud_file, "WHOLE_ROWS", 100)
+  monkeypatch.setattr(las, "CHUNK_SAMPLE", 70)
+  rows = next(open_cloud(path).sample())
+  np.testing.assert_allclose(rows.xyz_N3, TOWN[:70, :3], atol=1e-9)
+  assert look(path).looked == 70
 
 
 def test_spacing_counts_only_ground_that_has_points():

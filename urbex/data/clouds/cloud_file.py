@@ -17,7 +17,8 @@ CHUNK_ROWS = 500_000
 # that they cover its ground whatever the order of its rows.
 SAMPLE_RUNS = 512
 SAMPLE_ROWS = 512
-WHOLE_ROWS = 1_000_000  # a file of at most so many is looked at whole
+WHOLE_ROWS = 1_000_000  # a file of at most so many is looked at whole,
+WIDE_BYTES = 128 << 20  # unless its rows are so wide that it is larger than this
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +98,8 @@ class CloudFile(abc.ABC):
   @property
   def is_small(self) -> bool:
     """Whether all of the file can be looked at in a second or two."""
-    return self.header.points is not None and self.header.points <= WHOLE_ROWS
+    points = self.header.points
+    return points is not None and points <= WHOLE_ROWS and self.size <= WIDE_BYTES
 
   @abc.abstractmethod
   def rows(self, first: int = 0, chunk: int = CHUNK_ROWS) -> Iterator[Rows]:

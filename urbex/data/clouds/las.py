@@ -32,6 +32,7 @@ from urbex.data.clouds.las_header import (
 from urbex.data.clouds.las_system import read_system
 
 RUNS_A_CHUNK = 32  # of a sample, that one compressed chunk stands for
+CHUNK_SAMPLE = 50_000  # points of a chunk that a sample unpacks: the usual chunk
 
 
 def _chunk_table(path: Path, las: LasHeader) -> list[tuple[int, int]]:
@@ -151,10 +152,10 @@ class LasFile(CloudFile):
 
   def sample(self, runs: int = SAMPLE_RUNS, rows: int = SAMPLE_ROWS) -> Iterator[Rows]:
     if self._table:
-      # A compressed chunk is unpacked whole: fewer places, more rows each.
+      # A compressed chunk is unpacked from its start: fewer places, more rows each.
       count = max(runs // RUNS_A_CHUNK, 2)
       places = np.linspace(0, len(self._table) - 1, count).astype(np.int64)
-      return self._unpack(np.unique(places).tolist())
+      return self._unpack(np.unique(places).tolist(), CHUNK_SAMPLE)
     return self._read(spread(self.header.points, runs, rows))
 
   def _from_chunks(self, first: int) -> Iterator[Rows]:
@@ -165,8 +166,8 @@ class LasFile(CloudFile):
       late = max(first - rows.first, 0)
       yield rows if not late else rows.after(late)
 
-  def _unpack(self, numbers: Iterable[int]) -> Iterator[Rows]:
-    """Yields the points of the numbered chunks."""
+  def _unpack(self, numbers: Iterable[int], most: int | None = None) -> Iterator[Rows]:
+    """Yields the points of the numbered chunks, the first `most` of each."""
     import laspy
     import lazrs
 
@@ -183,6 +184,7 @@ class LasFile(CloudFile):
         packed_B = np.empty(length, np.uint8)
         file.seek(int(starts[number]))
         read_exactly(file, packed_B, path, int(firsts[number]))
+        count = min(count, most or count)
         out_B = np.empty(count * las.point_bytes, np.uint8)
         table = [(count, length)]
         lazrs.decompress_points_with_chunk_table(packed_B, record, out_B, table)

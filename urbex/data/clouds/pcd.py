@@ -15,6 +15,7 @@ from urbex.data.clouds.packed import PackedFile
 from urbex.data.clouds.table import TextTable
 
 MAX_HEADER = 1 << 16
+MOST_VALUES = 1 << 15  # that a point has; the longest descriptors have some thousand
 KINDS = {
   ("F", 4): "<f4", ("F", 8): "<f8",
   ("I", 1): "i1", ("I", 2): "<i2", ("I", 4): "<i4", ("I", 8): "<i8",
@@ -49,6 +50,8 @@ def _dtype(path: Path, found: dict[str, list[str]]) -> np.dtype:
     names, kinds = found["FIELDS"], found["TYPE"]
     sizes = [int(word) for word in found["SIZE"]]
     counts = [int(word) for word in found.get("COUNT", ["1"] * len(names))]
+    if not 0 < sum(counts) <= MOST_VALUES or min(counts) < 0:
+      raise ValueError(f"{sum(counts):,} values a point")
     fields = []
     for number, (name, kind, size, count) in enumerate(
       zip(names, kinds, sizes, counts, strict=True)

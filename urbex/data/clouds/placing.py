@@ -14,7 +14,7 @@ from urbex.geo import crs as geo_crs
 
 _CRS = "--config.read.crs=EPSG:n"
 _AXES = "--config.read.axes"
-FAR_M = 50_000.0  # tiles of one scene are nearer to each other
+FAR_M = 50_000.0  # tiles and points of one scene are nearer to each other
 UPRIGHT = 4.0  # a cloud this many times higher than it is deep stands on its side
 
 
@@ -143,18 +143,30 @@ def _place(
     note = f"no CRS; its unit is taken as {unit:g} m"
     return Placement(order, sign_3, unit, unit, None, None, (note,))
   facts = _facts(path, text)
+  if facts.kind == "geocentric":
+    raise UserError(
+      f"{path}: {facts.name} counts x, y and z from the earth's middle; project it "
+      "first, to metres east, north and up"
+    )
   notes = []
   if len(xyz_N3):
     _check_area(path, facts, xyz_N3[:, :2])
   z_unit_m = header.z_unit_m or facts.z_unit_m
-  if facts.kind == "geographic":
-    if target is None:
-      middle_12 = np.median(xyz_N3[:, :2], axis=0)[None]
-      lon, lat = geo_crs.transform(facts.crs, "EPSG:4326", middle_12)[0]
-      target = geo_crs.utm_for(lon, lat)
-    notes.append(f"degrees ({facts.name}), projected to {target}")
+  if facts.kind == "geographic" and len(xyz_N3):
+    middle_12 = np.median(xyz_N3[:, :2], axis=0)[None]
+    lon, lat = geo_crs.transform(facts.crs, "EPSG:4326", middle_12)[0]
+    try:
+      target = target or geo_crs.utm_for(lon, lat)
+    except ValueError as error:
+      raise UserError(f"{path}: {error}; project it to metres first") from error
+    notes.append(
+      f"degrees ({facts.name}) near longitude {lon:.3f}, latitude {lat:.3f}, projected "
+      f"to {target}"
+    )
     z = z_unit_m or 1.0
     return Placement(order, sign_3, 1.0, z, facts.crs, target, tuple(notes))
+  if facts.kind == "geographic":  # nothing to place
+    return Placement(order, sign_3, 1.0, 1.0, None, target)
   unit = unit_m or facts.unit_m
   own = geo_crs.in_metres(facts.crs)
   if unit != 1.0:
@@ -174,12 +186,22 @@ def _place(
   )  # fmt: skip
 
 
+def _middle(file: Sampled, place: Placement) -> np.ndarray:
+  try:
+    return np.median(place.world(file.xyz_N3)[:, :2], axis=0)
+  except ValueError as error:
+    raise UserError(
+      f"{file.header.path}: cannot join the other files: {error}; build it apart, or "
+      f"name the right system with {_CRS}"
+    ) from error
+
+
 def _check_near(files: Sequence[Sampled], places: Sequence[Placement]) -> None:
   """Refuses tiles that cannot be of one scene."""
+  if len(files) == 1:
+    return
   middles = [
-    np.median(place.world(file.xyz_N3)[:, :2], axis=0)
-    for file, place in zip(files, places)
-    if len(file.xyz_N3)
+    _middle(file, place) for file, place in zip(files, places) if len(file.xyz_N3)
   ]
   named = [file.header.path for file in files if len(file.xyz_N3)]
   for path, middle_2 in zip(named, middles):
@@ -215,7 +237,7 @@ def place_all(
     )
   places: list[Placement] = []
   for file in files:
-    target = places[0].crs if places else None
+    target = next((place.crs for place in places if place.crs), None)
     places.append(_place(file, crs, axes, unit_m, target))
   _check_near(files, places)
   return places

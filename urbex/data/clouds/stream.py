@@ -13,7 +13,7 @@ from urbex.core.files import sha256
 from urbex.data.clouds.classes import ClassMap, class_map
 from urbex.data.clouds.cloud_file import CloudFile, Rows
 from urbex.data.clouds.opening import open_cloud
-from urbex.data.clouds.placing import Placement, Sampled, place_all
+from urbex.data.clouds.placing import FAR_M, Placement, Sampled, place_all
 from urbex.data.records import NO_LABEL, CloudChunk
 
 # What is looked at of each file before reading: many tiles must fit in memory.
@@ -42,6 +42,13 @@ class ReadSettings:
   classes: str = "auto"
   drop_noise: bool = True
 
+  def __post_init__(self):
+    """Raises `UserError` for a unit that would mirror or flatten the scene."""
+    if not 0 <= self.unit_m < np.inf:
+      raise UserError(
+        f"config.read.unit_m: {self.unit_m}; want metres above 0 (0 believes the CRS)"
+      )
+
 
 def _finite(rows: Rows, most: int) -> np.ndarray:
   xyz_N3 = rows.xyz_N3[np.isfinite(rows.xyz_N3).all(axis=1)]
@@ -55,6 +62,22 @@ def finite_sample(file: CloudFile) -> Sampled:
     found = (_finite(rows, SAMPLED_ROWS) for rows in file.rows())
     parts = [next((part for part in found if len(part)), np.zeros((0, 3)))]
   return Sampled(file.header, np.concatenate(parts))
+
+
+def _check_reach(path: Path, scene_N3: np.ndarray, rows: Rows, kept: np.ndarray):
+  """Refuses a stray point: its like would take all steps of height, or overflow.
+
+  Raises:
+    UserError: a point lies farther from the first one than a scene is wide.
+  """
+  if max(scene_N3.max(initial=0), -scene_N3.min(initial=0)) <= FAR_M:
+    return
+  row = kept[(np.abs(scene_N3) > FAR_M).any(axis=1).argmax()]
+  at = ", ".join(f"{axis} {v:,.7g}" for axis, v in zip("xyz", rows.xyz_N3[row]))
+  raise UserError(
+    f"{path}: the point at row {rows.first + row:,} ({at}) lies more than "
+    f"{FAR_M / 1000:.0f} km from the first one or from height 0: remove stray points"
+  )
 
 
 def open_all(paths: Sequence[Path], settings: ReadSettings) -> list[CloudFile]:
@@ -98,7 +121,7 @@ class FileSource:
         "with --config.read.classes=FILE.json"
       )
     self._parts = [_Part(*part) for part in zip(files, places, maps)]
-    self.crs = places[0].crs
+    self.crs = next((p.crs for p, s in zip(places, sampled) if len(s.xyz_N3)), None)
     self.label_names = maps[0].names
     self.names = tuple(path.name for path in paths)
     self.about = sum(file.header.about for file in files)
@@ -170,11 +193,13 @@ class FileSource:
         f"{path}: rows from {rows.first:,} on: {error}; name the right system with "
         "--config.read.crs=EPSG:n"
       ) from error
+    world_N3 -= self.origin_3
+    _check_reach(path, world_N3, rows, kept)
     return CloudChunk(
       part=number,
       rows=len(keep_N),
       row_N=rows.first + kept,
-      xyz_N3=(world_N3 - self.origin_3).astype(np.float32),
+      xyz_N3=world_N3.astype(np.float32),
       rgb_N3=None if rows.rgb_N3 is None else rows.rgb_N3[kept],
       label_N=label_N[kept],
       left_out={why: count for why, count in left_out.items() if count},

@@ -10,7 +10,7 @@ from urbex.core.errors import UserError
 from urbex.data.clouds.classes import class_map
 from urbex.data.clouds.cloud_file import CloudFile
 from urbex.data.clouds.fields import role_of
-from urbex.data.clouds.placing import Sampled, place_all
+from urbex.data.clouds.placing import FAR_M, Placement, Sampled, place_all
 from urbex.data.clouds.stream import ReadSettings
 from urbex.geo import crs as geo_crs
 
@@ -157,8 +157,7 @@ def survey(file: CloudFile, settings: ReadSettings) -> Survey:
     notes += place.notes
     crs = _name(place.crs) if place.crs else None
     if low_3 is not None:
-      corners_23 = place.world(np.array([low_3, high_3]))
-      metres = corners_23.min(axis=0), corners_23.max(axis=0)
+      metres = _metres(place, low_3, high_3)
       points = header.about if header.points is None else header.points
       # Rows that follow each other are near each other: a run of them is one place.
       cells = (len(look.xyz_N3) if look.whole else look.places) / CELL_POINTS
@@ -167,11 +166,26 @@ def survey(file: CloudFile, settings: ReadSettings) -> Survey:
         look.rows if look.whole else points,
         cells,
       )
+    if metres and np.max(metres[1] - metres[0]) > FAR_M:
+      notes.append(
+        f"it spans more than {FAR_M / 1000:.0f} km: it has stray points or wrong bounds"
+      )
   names = class_map(settings.classes, header.scheme, settings.drop_noise).names
   return Survey(
     file, look.rows, look.whole, low_3, high_3, metres, crs, spacing_m, look.colours,
     look.classes, names, tuple(notes),
   )  # fmt: skip
+
+
+def _metres(
+  place: Placement, low_3: np.ndarray, high_3: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+  """Returns bounds in world metres; None where declared ones have no image."""
+  try:
+    corners_23 = place.world(np.array([low_3, high_3]))
+  except ValueError:
+    return None
+  return corners_23.min(axis=0), corners_23.max(axis=0)
 
 
 def _name(crs: str) -> str:

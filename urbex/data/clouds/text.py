@@ -60,6 +60,10 @@ class _Layout:
         f"{path}: is neither text nor a format that is read: PLY, LAS, LAZ, COPC, "
         "TXT, CSV, XYZ, PTS, PCD"
       )
+    if b"\r" in head and b"\n" not in head:
+      raise UserError(
+        f"{path}: its lines end in carriage returns alone; save it with line feeds"
+      )
     self.promised: int | None = None
     self.offset = 3 if head.startswith(b"\xef\xbb\xbf") else 0
     self.line = 0
