@@ -7,8 +7,9 @@ import pytest
 from tests.support.scenes import build_tiny_scene
 from urbex.core.errors import UserError
 from urbex.core.files import write_json
-from urbex.loops.provenance import note_scenes, read_scenes
+from urbex.loops.provenance import note_scenes, read_scenes, shown
 from urbex.loops.zeroshot import _refuse_seen
+from urbex.scene.store import open_scenes
 
 # As much of a world as the refusal looks at.
 WORLD = types.SimpleNamespace(
@@ -23,6 +24,12 @@ def test_scenes_add_up_over_trainings(tmp_path):
   note_scenes(second, ["c"], first)
   assert read_scenes(second) == ("a", "b", "c")
   assert read_scenes(tmp_path / "third") is None
+
+
+def test_a_scene_held_out_whole_was_not_shown(tmp_path):
+  build_tiny_scene(tmp_path / "alpha", split="train")
+  build_tiny_scene(tmp_path / "beta", seed=1, split="no")
+  assert shown(open_scenes(tmp_path).values()) == ["alpha"]
 
 
 def test_a_run_without_a_note_is_known_by_its_config(tmp_path):

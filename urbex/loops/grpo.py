@@ -23,7 +23,7 @@ from urbex.loops.mesh import make_mesh
 from urbex.loops.pictures import search_strip
 from urbex.loops.policy import Policy
 from urbex.loops.progress import Progress
-from urbex.loops.provenance import note_scenes
+from urbex.loops.provenance import note_scenes, shown
 from urbex.loops.queries import split_queries
 from urbex.loops.setup import World, find_policy, section
 from urbex.loops.state import (
@@ -270,4 +270,5 @@ def train(config: ConfigDict, run: Run) -> None:
   with _closing(Trainer(config, run.folder)) as trainer:
     trainer.run()
     trainer.export(run.folder)
-    note_scenes(run.folder / "policy", trainer.world.scenes, trainer.policy.folder)
+    seen = shown(trainer.world.scenes.values())
+    note_scenes(run.folder / "policy", seen, trainer.policy.folder)

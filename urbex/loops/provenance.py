@@ -7,9 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from urbex.core.files import read_json, write_json
-from urbex.scene.store import open_scenes
+from urbex.scene.store import Scene, open_scenes
 
 FILE = "trained_in.json"
+
+
+def shown(scenes: Iterable[Scene]) -> list[str]:
+  """Returns the ids of scenes that training shows: not those held out whole."""
+  return [s.id for s in scenes if any(q.split != "no" for q in s.queries)]
 
 
 def note_scenes(policy: Path, scenes: Iterable[str], start: Path | None = None) -> None:

@@ -23,7 +23,7 @@ from urbex.loops.log import MetricLog
 from urbex.loops.look import Examiner, LookSettings
 from urbex.loops.perceive import PerceiveSettings, PerceiveTask, colours_of
 from urbex.loops.policy import Policy
-from urbex.loops.provenance import note_scenes
+from urbex.loops.provenance import note_scenes, shown
 from urbex.loops.setup import World, section
 from urbex.loops.state import Optimisation, init_state, make_optimizer
 from urbex.loops.tiny import make_tiny_policy
@@ -152,7 +152,7 @@ def train(config: ConfigDict, run: Run) -> None:
     stage = getattr(settings, name)
     params = warm.stage(name, stage, params, task.make_step, task.batch)
   policy.with_params(params).export(run.folder / "policy", jnp.bfloat16)
-  note_scenes(run.folder / "policy", [*world.scenes, *(s.id for s in practice)])
+  note_scenes(run.folder / "policy", shown([*world.scenes.values(), *practice]))
 
 
 def _perceive(
