@@ -9,7 +9,7 @@ from urbex.loops.plan import PlanSettings
 def get_config(name: str = "grpo_cityrefer") -> ConfigDict:
   config = base(name)
   config.steps = ("plan",)
-  for unread in ("reward", "advantage", "eval", "zeroshot", "lora", "city", "store"):
+  for unread in ("reward", "advantage", "eval", "zeroshot", "city", "store"):
     if unread in config:
       del config[unread]
   config.update(sections(plan=PlanSettings()))
