@@ -27,7 +27,8 @@ def paper(**changes) -> plan_shapes.Workload:
   """The paper's batch on 16 devices, or something near it."""
   values = dict(questions=32, group=8, micro_batch=16, prompt_tokens=2048, ways=16)
   env, pixels = changes.pop("env", EnvSettings()), Preprocessor()
-  return plan_shapes.workload(env, ROLLOUT, pixels, **values | changes)
+  rollout = changes.pop("rollout", ROLLOUT)
+  return plan_shapes.workload(env, rollout, pixels, **values | changes)
 
 
 class TestWorkload:
@@ -156,7 +157,7 @@ class TestSettings:
     with pytest.raises(UserError, match=r"did you mean 'h200'|h200"):
       _ = plan.PlanSettings(device="h2000").hardware
 
-  @pytest.mark.parametrize("bad", [{"devices": 0}, {"spare": 1.0}])
+  @pytest.mark.parametrize("bad", [{"devices": 0}, {"spare": 1.0}, {"tflops": -3.0}])
   def test_bad_numbers_are_refused(self, bad):
     with pytest.raises(UserError, match=next(iter(bad))):
       plan.PlanSettings(**bad)
@@ -167,6 +168,19 @@ class TestSettings:
     assert plan.planned_model("32b")[0].text.layers == 64
     with pytest.raises(UserError, match="2b, 4b"):
       plan.planned_model("7b")
+
+
+@pytest.mark.parametrize("name", ["grpo_cityrefer", "grpo_helsinki", "smoke"])
+def test_every_config_that_trains_can_be_planned_as_it_is(name):
+  config = config_files.load(f"plan:{name}")[1]
+  rollout = RolloutSettings(**config.rollout)
+  work = paper(prompt_tokens=config.plan.prompt_tokens, rollout=rollout)
+  assert work.prompt_tokens <= work.capacity
+
+
+def test_a_config_that_trains_nothing_is_refused():
+  with pytest.raises(UserError, match="plan:inspect: trains nothing"):
+    config_files.load("plan:inspect")
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ compiled programs.
 
 import dataclasses
 import itertools
+import math
 import os
 import re
 import time
@@ -68,6 +69,10 @@ class PlanSettings:
     for name in ("devices", "prompt_tokens", "turn_tokens"):
       if getattr(self, name) < 1:
         raise UserError(f"plan.{name}: want at least 1, found {getattr(self, name)}")
+    numbers = ("memory_gb", "tflops", "float32_tflops", "memory_gb_s", "link_gb_s")
+    for name in (*numbers, "network_gb_s"):
+      if not 0 <= getattr(self, name) < math.inf:
+        raise UserError(f"plan.{name}: want 0 or more, found {getattr(self, name)}")
     if not 0 <= self.spare < 1:
       raise UserError(f"plan.spare: want a share in [0, 1), found {self.spare}")
 
