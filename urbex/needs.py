@@ -76,6 +76,7 @@ SECTIONS = {
     "optimisation": "urbex.loops.state:Optimisation",
     "updates": "urbex.loops.update:UpdateSettings",
     "grpo": "urbex.loops.grpo:GrpoSettings",
+    "lora": "urbex.model.lora:LoraSettings",
     "plan": "urbex.loops.plan:PlanSettings",
   },
   "baselines": _PLAYED,

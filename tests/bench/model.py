@@ -101,20 +101,19 @@ def prompt(ids_BT: np.ndarray) -> programs.Chunk:
 def our_prefill(params: Params, config: ModelConfig, ids_BT: np.ndarray):
   """Returns a function that reads the prompts and scores their next token."""
   chunk = jax.device_put(prompt(ids_BT))
-  head = jax.jit(lambda p, hidden_BD: qwen3_vl.logits(p, config, hidden_BD))
 
-  def run():
+  @jax.jit
+  def read(params, chunk):
     slots = programs.prefill(params, config, chunk, None)
-    return np.asarray(head(params, slots.hidden_BD))
+    return slots, qwen3_vl.logits(params, config, slots.hidden_BD)
 
-  return run
+  return lambda: jax.block_until_ready(read(params, chunk))
 
 
 def our_decode(params: Params, config: ModelConfig, ids_BT: np.ndarray, count: int):
   """Returns a function that writes `count` tokens a row; it gives them back."""
   rows, tokens = ids_BT.shape
   chunk = jax.device_put(prompt(ids_BT))
-  params = split.weight_copier(params)(params)
   prompts = programs.prefill(params, config, chunk, None)
   dtype = jnp.float32
   slots = programs.empty(config, rows, tokens + count, dtype)
@@ -182,6 +181,8 @@ def measure(size: str, times: int) -> None:
   config = ModelConfig.from_dict(values)
   params = jax.block_until_ready(qwen3_vl.init_params(config, jax.random.key(0)))
   model = theirs(values, params, config)
+  # As a rollout reads them.
+  params = jax.block_until_ready(split.weight_copier(params)(params))
   rng = np.random.default_rng(0)
   for batch, count in zip((1, 16), counts):
     ids_BT = rng.integers(9, text["vocab_size"], (batch, READ), dtype=np.int32)

@@ -18,6 +18,7 @@ def test_builds_from_a_mapping():
     ({"tools": ("zoom_in", "zoom_in")}, "twice"),
     ({"omit_landmarks": "all"}, "omit_landmarks"),
     ({"zoom_px": (0, 10)}, "zoom_px"),
+    ({"global_px": (2010, 10)}, "global_px: want neither side over 200 times"),
     ({"min_zoom_m": 0.0}, "min_zoom_m"),
     ({"context_m": float("nan")}, "context_m"),
     ({"max_turns": 0}, "max_turns"),

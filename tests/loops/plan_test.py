@@ -3,6 +3,7 @@
 import json
 import math
 
+import jax
 import pytest
 
 from urbex import config_files
@@ -13,6 +14,8 @@ from urbex.loops import plan, plan_shapes
 from urbex.loops.devices import find_device
 from urbex.loops.hlo import Work
 from urbex.loops.plan_table import Plan, Program, table
+from urbex.model.config import ModelConfig
+from urbex.model.lora import LoraSettings, init_adapters
 from urbex.model.preprocess import Preprocessor
 from urbex.model.released import released_config
 from urbex.rollout.driver import RolloutSettings
@@ -24,7 +27,8 @@ def paper(**changes) -> plan_shapes.Workload:
   """The paper's batch on 16 devices, or something near it."""
   values = dict(questions=32, group=8, micro_batch=16, prompt_tokens=2048, ways=16)
   env, pixels = changes.pop("env", EnvSettings()), Preprocessor()
-  return plan_shapes.workload(env, ROLLOUT, pixels, **values | changes)
+  rollout = changes.pop("rollout", ROLLOUT)
+  return plan_shapes.workload(env, rollout, pixels, **values | changes)
 
 
 class TestWorkload:
@@ -71,7 +75,7 @@ def made():
   }
   names = ("parameters", "optimiser", "gradients", "weights", "features")
   held = dict.fromkeys(names, int(1e9))
-  held |= {"cache": int(24e9), "batches": 0, "reference": 0}
+  held |= {"cache": int(24e9), "batches": 0, "reference": 0, "adapters": 0}
   return Plan(
     model="4b",
     device="h20",
@@ -117,6 +121,16 @@ class TestVerdict:
     alone_s = 800 * (1e9 + 1.5e9) / 4e12
     assert made.query_s == pytest.approx(alone_s + 1e11 / 4 / 148e12, rel=0.02)
 
+  def test_the_merge_of_adapters_is_a_phase_and_takes_time(self, made):
+    before_s = made.step_s
+    made.held["adapters"] = int(2e9)
+    merge = Work(bytes=4e12)
+    made.programs["merge"] = Program(int(40e9), merge, "float32", 1.0)
+    # Adapters, optimiser and two copies of the weights; 4 TB at 4 TB/s.
+    assert sum(made.memory["merge"].values()) == int((1 + 2 + 1 + 1 + 40) * 1e9)
+    assert made.phase == "merge"
+    assert made.step_s == pytest.approx(before_s + 1)
+
   def test_the_table_and_the_file_say_the_same(self, made):
     values = json.loads(json.dumps(made.to_dict()))
     assert values["fits"] is True and values["decode_collectives"] == 0
@@ -143,7 +157,7 @@ class TestSettings:
     with pytest.raises(UserError, match=r"did you mean 'h200'|h200"):
       _ = plan.PlanSettings(device="h2000").hardware
 
-  @pytest.mark.parametrize("bad", [{"devices": 0}, {"spare": 1.0}])
+  @pytest.mark.parametrize("bad", [{"devices": 0}, {"spare": 1.0}, {"tflops": -3.0}])
   def test_bad_numbers_are_refused(self, bad):
     with pytest.raises(UserError, match=next(iter(bad))):
       plan.PlanSettings(**bad)
@@ -156,9 +170,22 @@ class TestSettings:
       plan.planned_model("7b")
 
 
+@pytest.mark.parametrize("name", ["grpo_cityrefer", "grpo_helsinki", "smoke"])
+def test_every_config_that_trains_can_be_planned_as_it_is(name):
+  config = config_files.load(f"plan:{name}")[1]
+  rollout = RolloutSettings(**config.rollout)
+  work = paper(prompt_tokens=config.plan.prompt_tokens, rollout=rollout)
+  assert work.prompt_tokens <= work.capacity
+
+
+def test_a_config_that_trains_nothing_is_refused():
+  with pytest.raises(UserError, match="plan:inspect: trains nothing"):
+    config_files.load("plan:inspect")
+
+
 @pytest.fixture(scope="module")
 def small(policy_folder, tmp_path_factory):
-  """The command line that plans the tests' model, and where it writes."""
+  """Words that plan the tests' model, and where they write."""
   output = tmp_path_factory.mktemp("plan") / "plan.json"
   words = {
     "model": policy_folder,
@@ -173,13 +200,12 @@ def small(policy_folder, tmp_path_factory):
     "grpo.trained": 0,
     "updates.micro_batch": 8,
   }
-  line = [f"--config.{key}={value}" for key, value in words.items()]
-  return ["--config=plan:grpo_helsinki", *line], output
+  return [f"--config.{key}={value}" for key, value in words.items()], output
 
 
 def test_a_small_plan(small, capsys):
-  line, output = small
-  assert main(line) == 0
+  words, output = small
+  assert main(["--config=plan:grpo_helsinki", *words]) == 0
   values = json.loads(output.read_text())
   assert values["fits"] and values["decode_collectives"] == 0
   # Parameters are gathered, and their gradients summed, in every layer.
@@ -192,10 +218,29 @@ def test_a_small_plan(small, capsys):
   assert f"written to {output}" in capsys.readouterr().out
 
 
+def test_adapters_alone_have_gradients_and_moments(small, policy_folder, capsys):
+  words, output = small
+  more = ["--config.lora.rank=2", "--config.loss.kl=0.01"]
+  assert main(["--config=plan", *words, *more]) == 0
+  values = json.loads(output.read_text())
+  model = ModelConfig.from_folder(policy_folder)
+  trained = init_adapters(model, LoraSettings(rank=2), seed=0)
+  size = sum(leaf.nbytes for leaf in jax.tree.leaves(trained))
+  held = values["memory"]["update"]
+  assert held["adapters"] == held["gradients"] == size
+  # Two moments and a counter; frozen weights are their own reference.
+  assert held["optimiser"] == 2 * size + 4 and held["reference"] == 0
+  # The frozen weights are still there: float32, what divides over four devices.
+  weights = values["memory"]["merge"]["weights"]
+  assert 2 * weights / 4 <= held["parameters"] < weights
+  assert values["programs"]["merge"]["flops"] > 0
+  assert values["decode_collectives"] == 0
+  assert "LoRA of rank 2" in capsys.readouterr().out
+
+
 def test_heads_that_do_not_divide_are_refused_before_any_compile(small):
-  line, _ = small
-  config = config_files.load(
-    line[0].split("=")[1], [*line[1:], "--config.grpo.tensor=4"]
-  )[1]
+  words, _ = small
+  words = [*words, "--config.grpo.tensor=4"]
+  config = config_files.load("plan:grpo_helsinki", words)[1]
   with pytest.raises(UserError, match=r"do(es)? not divide over 4"):
     plan.make_plan(config)

@@ -27,6 +27,14 @@ def test_the_outer_flag_ties():
   assert not ModelConfig.from_dict(values).tied
 
 
+@pytest.mark.parametrize("base", [0.0, -5e6, float("inf")])
+def test_a_rope_without_a_base_is_refused(base):
+  values = cases.config_dict()
+  values["text_config"]["rope_parameters"]["rope_theta"] = base
+  with pytest.raises(UserError, match=f"bases of the rope {base} and 10000.0 be 1"):
+    ModelConfig.from_dict(values)
+
+
 def test_a_config_is_hashable_and_deep_models_scan():
   values = cases.config_dict()
   shallow = ModelConfig.from_dict(values)
@@ -58,6 +66,16 @@ def test_a_config_is_hashable_and_deep_models_scan():
     ("vision_config", "num_heads", 0, "num_heads is 0"),
     ("vision_config", "deepstack_visual_indexes", ["1"], "want whole numbers"),
     ("text_config", "num_key_value_heads", 0, "num_key_value_heads is 0"),
+    ("text_config", "intermediate_size", -5, "intermediate_size is -5"),
+    ("text_config", "num_hidden_layers", 0, "num_hidden_layers is 0"),
+    ("text_config", "head_dim", 0, "head_dim is 0"),
+    ("vision_config", "intermediate_size", -1, "intermediate_size is -1"),
+    ("vision_config", "depth", -1, "depth is -1"),
+    ("vision_config", "num_heads", 5, "over 5 heads must give a head size"),
+    ("vision_config", "num_position_embeddings", 1, "is 1; want a square, 4 or more"),
+    ("vision_config", "in_channels", 4, "in_channels is 4; this code runs only 3"),
+    ("text_config", "rms_norm_eps", -1.0, "rms_norm_eps -1.0 must lie between 0 and 1"),
+    ("text_config", "rms_norm_eps", float("nan"), "rms_norm_eps nan must lie"),
     (None, "model_type", "llama", "model_type is 'llama'"),
     (None, "image_token_id", 96, "must lie in 0..95"),
   ],
@@ -69,9 +87,10 @@ def test_what_cannot_run_is_refused_by_name(part, key, value, message):
     ModelConfig.from_dict(values)
 
 
-def test_sections_must_fill_the_head():
+@pytest.mark.parametrize("section", [[4, 2, 1], [12, -2, -2], [4, 4]])
+def test_sections_must_fill_the_head(section):
   values = cases.config_dict()
-  values["text_config"]["rope_parameters"]["mrope_section"] = [4, 2, 1]
+  values["text_config"]["rope_parameters"]["mrope_section"] = section
   with pytest.raises(UserError, match="sum to head_dim/2 = 8"):
     ModelConfig.from_dict(values)
 

@@ -104,6 +104,33 @@ def test_prefill_at_every_split_point_equals_the_whole(params, extend, case_of, 
     assert (cache.length_B == valid_BT.sum(1)).all()
 
 
+def test_first_tokens_skip_no_more_than_causality_hides(params, config):
+  shape = 2, 300
+  valid_BT = np.ones(shape, bool)
+  valid_BT[0, :9], valid_BT[1, -170:] = False, False
+  place_BT = np.maximum(valid_BT.cumsum(1, dtype=np.int32) - 1, 0)
+  tokens = qwen3_vl.Tokens(
+    np.random.default_rng(0).integers(9, 80, shape, dtype=np.int32),
+    np.broadcast_to(place_BT, (3, *shape)),
+    np.full(shape, -1, np.int32),
+    valid_BT,
+  )
+  cache = qwen3_vl.init_cache(config, 2, 320)
+
+  @functools.partial(cases.jit, static_argnames="opens")
+  def run(params, opens):
+    return qwen3_vl.extend(params, config, cache, tokens, None, opens=opens)
+
+  (wanted_BTD, wanted), (found_BTD, found) = run(params, False), run(params, True)
+  np.testing.assert_allclose(found_BTD[valid_BT], wanted_BTD[valid_BT], **CLOSE)
+  assert found.length_B.tolist() == [291, 130]
+  for row, length in enumerate(found.length_B):
+    for one, other in zip(found.k, wanted.k):
+      np.testing.assert_allclose(
+        one[row, ..., :length], other[row, ..., :length], **CLOSE
+      )
+
+
 def test_chunks_padded_on_the_left_and_cut_elsewhere_in_every_row(
   params, extend, whole
 ):

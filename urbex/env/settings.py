@@ -14,6 +14,9 @@ TOOLS = (LANDMARK_QUERY, ZOOM_IN, OBLIQUE_RENDER)
 # names in the index.
 OMISSIONS = ("none", "query", "index")
 
+# Of a picture's sides.
+MAX_ASPECT = 200
+
 
 @dataclasses.dataclass(frozen=True)
 class EnvSettings:
@@ -63,6 +66,12 @@ class EnvSettings:
     for name in ("global_px", "zoom_px", "oblique_px"):
       if min(getattr(self, name)) < 1:
         raise UserError(f"env.{name}: want pixels >= 1, found {getattr(self, name)}")
+      # No model is shown a thinner picture (urbex.model.preprocess).
+      if max(getattr(self, name)) > MAX_ASPECT * min(getattr(self, name)):
+        raise UserError(
+          f"env.{name}: want neither side over {MAX_ASPECT} times the other, found "
+          f"{getattr(self, name)}"
+        )
     for name in ("min_zoom_m", "context_m"):
       if not getattr(self, name) > 0:
         raise UserError(f"env.{name}: want metres > 0, found {getattr(self, name)}")

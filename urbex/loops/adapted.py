@@ -37,6 +37,10 @@ class Adapted:
     """Returns the weights of the policy that the adapters make."""
     return self._merge(self.frozen, adapters)
 
+  def lower(self, adapters: Params) -> jax.stages.Lowered:
+    """Lowers the merge for shapes alone; then `frozen` may be shapes too."""
+    return self._merge.lower(self.frozen, adapters)
+
   @functools.cached_property
   def _merge(self):
     places = jax.tree.map(lambda leaf: leaf.sharding, self.frozen)

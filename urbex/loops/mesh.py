@@ -22,7 +22,7 @@ def make_mesh(tensor: int = 1, devices: list[jax.Device] | None = None) -> Mesh:
   devices = jax.devices() if devices is None else devices
   if tensor < 1 or len(devices) % tensor:
     raise UserError(
-      f"mesh.tensor: {tensor} does not divide {len(devices)} devices; "
+      f"grpo.tensor: {tensor} does not divide {len(devices)} devices; "
       f"use a divisor of {len(devices)}"
     )
   grid = np.asarray(devices).reshape(len(devices) // tensor, tensor)

@@ -16,6 +16,7 @@ from urbex.loops import mesh as meshes
 from urbex.loops.parts import Part
 from urbex.model.checkpoint import shapes
 from urbex.model.config import ModelConfig
+from urbex.model.lora import LoraSettings, adapter_shapes
 from urbex.model.partition import shardings
 from urbex.model.preprocess import Preprocessor
 from urbex.model.qwen3_vl import ImageFeatures, Tokens
@@ -146,6 +147,17 @@ def train_params(config: ModelConfig, mesh: Mesh) -> Params:
   whole = shapes(config)
   places = shardings(whole, mesh)
   return jax.tree.map(lambda leaf, at: array(leaf.shape, leaf.dtype, at), whole, places)
+
+
+def adapters(config: ModelConfig, settings: LoraSettings, mesh: Mesh) -> Params:
+  """Returns the adapters that LoRA trains in their stead, whole on every device.
+
+  Raises:
+    UserError: the rank is 0, or a pattern matches no kernel.
+  """
+  whole = meshes.replicated(mesh)
+  tree = adapter_shapes(config, settings)
+  return jax.tree.map(lambda leaf: array(leaf.shape, leaf.dtype, whole), tree)
 
 
 def rollout_params(config: ModelConfig, mesh: Mesh, dtype: Any) -> Params:

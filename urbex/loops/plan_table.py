@@ -8,10 +8,11 @@ from urbex.loops.hlo import Work
 from urbex.loops.plan_shapes import Workload
 
 # What lies on a device while each program runs, beside what the program itself needs.
-_TRAINING = ("parameters", "optimiser", "reference")
+_TRAINING = ("parameters", "adapters", "optimiser", "reference")
 PHASES = {
   "update": (*_TRAINING, "gradients", "batches"),
   "apply": (*_TRAINING, "gradients", "batches"),
+  "merge": (*_TRAINING, "weights"),  # With LoRA alone.
   "prefill": (*_TRAINING, "weights", "cache", "features", "prompts"),
   "decode": (*_TRAINING, "weights", "cache", "features"),
 }
@@ -72,6 +73,7 @@ class Plan:
   turns: int
   turn_tokens: int
   dtypes: tuple[str, str]
+  lora_rank: int = 0
   held: dict[str, int] = dataclasses.field(default_factory=dict)
   logits: dict[str, int] = dataclasses.field(default_factory=dict)
   programs: dict[str, Program] = dataclasses.field(default_factory=dict)
@@ -87,6 +89,7 @@ class Plan:
       phase: {name: held[name] for name in names}
       | {"activations": self.programs[phase].temporary}
       for phase, names in PHASES.items()
+      if phase in self.programs
     }
 
   @property
@@ -141,9 +144,10 @@ class Plan:
     """Roofline of a training step: rollouts and updates."""
     least = {name: max(self.seconds(name).values()) for name in self.programs}
     updates = self.work.micro_batches * least["update"] + least["apply"]
+    merge = least.get("merge", 0.0)
     written = self.turns * self.turn_tokens * least["decode"]
     rounds = math.ceil(self.work.episodes / self.work.slots)
-    return self.passes * updates + rounds * (least["prefill"] + written)
+    return self.passes * updates + merge + rounds * (least["prefill"] + written)
 
   @property
   def query_s(self) -> float:
@@ -187,6 +191,7 @@ class Plan:
       "decode_collectives": self.decode_collectives,
       "devices": self.devices,
       "tensor": self.tensor,
+      "lora_rank": self.lora_rank,
       "device": {"name": self.device, **dataclasses.asdict(self.hardware)},
       "dtypes": {"update": self.dtypes[0], "rollout": self.dtypes[1]},
       "workload": dataclasses.asdict(self.work),
@@ -203,11 +208,12 @@ class Plan:
 def table(plan: Plan) -> str:
   """Sets a plan out for a terminal."""
   work, hardware = plan.work, plan.hardware
+  lora = f", LoRA of rank {plan.lora_rank}" if plan.lora_rank else ""
   lines = [
     f"{plan.model} on {plan.devices} x {plan.device} "
     f"({hardware.memory_gb:g} GB each), tensor {plan.tensor}",
     f"update: {work.micro_batches} micro-batches of {work.batch.rows} rows x "
-    f"{work.batch.tokens} tokens, {plan.dtypes[0]}",
+    f"{work.batch.tokens} tokens, {plan.dtypes[0]}{lora}",
     f"rollout: {work.slots} slots x {work.capacity} tokens, {plan.dtypes[1]}",
     "",
     *_memory(plan),
@@ -230,11 +236,11 @@ def _memory(plan: Plan) -> list[str]:
   memory = plan.memory
   names = list(dict.fromkeys(name for parts in memory.values() for name in parts))
   names = [n for n in names if n != "activations"] + ["activations"]
-  rows = [["GB a device", *PHASES]]
+  rows = [["GB a device", *memory]]
   for name in names:
     if any(parts.get(name) for parts in memory.values()):
       rows.append([name, *(_gb(parts.get(name)) for parts in memory.values())])
-  rows.append(["  of which logits", *(_gb(plan.logits.get(p)) for p in PHASES)])
+  rows.append(["  of which logits", *(_gb(plan.logits.get(p)) for p in memory)])
   rows.append(["total", *(_gb(sum(parts.values())) for parts in memory.values())])
   return _columns(rows)
 

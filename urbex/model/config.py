@@ -6,6 +6,7 @@ is an error.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,7 @@ class _Reader:
     return value
 
   def size(self, key: str, default: int | None = None) -> int:
-    """Looks a whole number up that something will be divided by."""
+    """Looks up how many there are of something."""
     value = self.get(key, int, default)
     if value < 1:
       raise UserError(f"{self.where}: {key} is {value}; want at least 1")
@@ -196,13 +197,13 @@ def _text(reader: _Reader) -> TextConfig:
   theta = (rope if "rope_theta" in rope.values else reader).get("rope_theta", float)
   width, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
   config = TextConfig(
-    vocab_size=reader.get("vocab_size", int),
+    vocab_size=reader.size("vocab_size"),
     width=width,
-    mlp_width=reader.get("intermediate_size", int),
-    layers=reader.get("num_hidden_layers", int),
+    mlp_width=reader.size("intermediate_size"),
+    layers=reader.size("num_hidden_layers"),
     heads=heads,
     kv_heads=reader.size("num_key_value_heads", heads),
-    head_dim=reader.get("head_dim", int, width // heads),
+    head_dim=reader.size("head_dim", width // heads),
     rms_eps=reader.get("rms_norm_eps", float, 1e-6),
     rope_theta=theta,
     mrope_section=rope.numbers("mrope_section"),
@@ -218,16 +219,19 @@ def _vision(reader: _Reader) -> VisionConfig:
   reader.expect("hidden_act", "gelu_pytorch_tanh")
   rope = _Reader(reader.get("rope_parameters", dict, {}), f"{reader.where}: rope")
   rope.expect("rope_type", "axial", "default")
-  positions = reader.get("num_position_embeddings", int)
-  side = round(abs(positions) ** 0.5)
-  if side * side != positions:
+  reader.expect("in_channels", 3)
+  positions = reader.size("num_position_embeddings")
+  side = round(positions**0.5)
+  # Positions are read between neighbours, so there are two at least.
+  if side * side != positions or side < 2:
     raise UserError(
-      f"{reader.where}: num_position_embeddings is {positions}; want a square"
+      f"{reader.where}: num_position_embeddings is {positions}; want a square, 4 or "
+      "more"
     )
   config = VisionConfig(
     width=reader.size("hidden_size"),
-    mlp_width=reader.get("intermediate_size", int),
-    layers=reader.get("depth", int),
+    mlp_width=reader.size("intermediate_size"),
+    layers=reader.size("depth"),
     heads=reader.size("num_heads"),
     patch_px=reader.size("patch_size"),
     temporal=reader.size("temporal_patch_size"),
@@ -248,14 +252,16 @@ def _check(config: ModelConfig, where: str) -> None:
   text, vision = config.text, config.vision
   section = text.mrope_section
   rules = (
-    (min(dataclasses.asdict(text)[k] for k in ("vocab_size", "width", "layers")) > 0,
-     "vocab_size, hidden_size and num_hidden_layers must be positive"),
     (text.heads % text.kv_heads == 0,
      f"{text.heads} query heads do not divide into {text.kv_heads} kv heads"),
     (text.head_dim % 2 == 0, f"head_dim {text.head_dim} is odd"),
-    (len(section) == 3 and sum(section) == text.head_dim // 2,
-     f"mrope_section {list(section)} must be 3 counts that sum to head_dim/2 = "
-     f"{text.head_dim // 2}"),
+    (len(section) == 3 and min(section) >= 0 and sum(section) == text.head_dim // 2,
+     f"mrope_section {list(section)} must be 3 counts, none below 0, that sum to "
+     f"head_dim/2 = {text.head_dim // 2}"),
+    (0 < text.rms_eps < 1
+     and all(1 <= base < math.inf for base in (text.rope_theta, vision.rope_theta)),
+     f"rms_norm_eps {text.rms_eps} must lie between 0 and 1, and the bases of the rope "
+     f"{text.rope_theta} and {vision.rope_theta} be 1 or more"),
     (vision.width % vision.heads == 0 and vision.head_dim % 4 == 0,
      f"vision hidden_size {vision.width} over {vision.heads} heads must give a "
      "head size that is a multiple of 4"),

@@ -21,8 +21,10 @@ from typing import Any
 
 from urbex.core import files
 from urbex.core.errors import UserError
+from urbex.core.settings import nearest
 from urbex.model import chat
 
+_KEYS = ("messages", "tools", "ids", "images")
 _ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -61,6 +63,11 @@ def read_conversation(path: str | Path) -> Conversation:
   values = {"messages": values} if isinstance(values, list) else values
   if not isinstance(values, Mapping) or not {"messages", "ids"} & values.keys():
     raise UserError(f"{path}: no conversation; want an object with messages or ids")
+  for key in values:
+    if key not in _KEYS:
+      raise UserError(
+        f"{path}: {key} is unknown{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}"
+      )
   if "ids" in values:
     return _from_ids(values, path)
   return _from_messages(values["messages"], values.get("tools") or (), path)
@@ -115,6 +122,10 @@ class _Message:
     self.values, self.where, self.role = values, where, values["role"]
     self.parts: list[chat.Part] = []
     self.pictures: list[str] = []
+    if not {"content", "tool_calls"} & values.keys():
+      raise UserError(
+        f"{where} has {', '.join(map(str, values))}; want content, or tool_calls"
+      )
     content = values.get("content") or ""
     content = [{"text": content}] if isinstance(content, str) else content
     if not isinstance(content, list):

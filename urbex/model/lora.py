@@ -75,6 +75,24 @@ def targeted(config: ModelConfig, settings: LoraSettings) -> dict[str, tuple[int
   }
 
 
+def adapter_shapes(config: ModelConfig, settings: LoraSettings) -> Params:
+  """Returns the tree of adapters as float32 jax.ShapeDtypeStruct; draws nothing.
+
+  Raises:
+    UserError: the rank is 0, or a pattern matches nothing.
+  """
+  if not settings.rank:
+    raise UserError("lora.rank: is 0; want at least 1 for adapters")
+  tree: Params = {}
+  for name, (*stack, wide, out) in targeted(config, settings).items():
+    branch = tree
+    for key in name.split("/"):
+      branch = branch.setdefault(key, {})
+    for key, sizes in ((LORA_A, (wide, settings.rank)), (LORA_B, (settings.rank, out))):
+      branch[key] = jax.ShapeDtypeStruct((*stack, *sizes), jnp.float32)
+  return tree
+
+
 def init_adapters(config: ModelConfig, settings: LoraSettings, seed: int) -> Params:
   """Draws float32 adapters: a tree with lora_a [.., in, r] and lora_b [.., r, out].
 
@@ -83,21 +101,17 @@ def init_adapters(config: ModelConfig, settings: LoraSettings, seed: int) -> Par
   Raises:
     UserError: the rank is 0, or a pattern matches nothing.
   """
-  if not settings.rank:
-    raise UserError("lora.rank: is 0; want at least 1 for adapters")
-  tree: Params = {}
-  for name, shape in targeted(config, settings).items():
-    *stack, wide, out = shape
-    bound = wide**-0.5
-    drawn = seeds.generator(seed, "lora", name).uniform(
-      -bound, bound, (*stack, wide, settings.rank)
-    )
-    branch = tree
-    for key in name.split("/"):
-      branch = branch.setdefault(key, {})
-    branch[LORA_A] = jnp.asarray(drawn, jnp.float32)
-    branch[LORA_B] = jnp.zeros((*stack, settings.rank, out), jnp.float32)
-  return tree
+
+  def first(path, leaf):
+    *names, matrix = (key.key for key in path)
+    if matrix == LORA_B:
+      return jnp.zeros(leaf.shape, leaf.dtype)
+    bound = leaf.shape[-2] ** -0.5
+    draw = seeds.generator(seed, "lora", "/".join(names)).uniform
+    return jnp.asarray(draw(-bound, bound, leaf.shape), leaf.dtype)
+
+  shapes = adapter_shapes(config, settings)
+  return jax.tree_util.tree_map_with_path(first, shapes)
 
 
 def _join(params: Params, adapters: Params, one: Callable[[Params, Params], Params]):

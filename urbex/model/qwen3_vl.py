@@ -188,6 +188,8 @@ def extend(
   cache: Cache,
   tokens: Tokens,
   features: RowFeatures | None,
+  *,
+  opens: bool = False,
 ) -> tuple[jax.Array, Cache]:
   """Appends each row's valid tokens to its cache; prefill and decode alike.
 
@@ -201,6 +203,7 @@ def extend(
     cache: donate it to have it updated in place.
     tokens: T new tokens a row, padded on either side.
     features: the row's image tokens, which image_index_BT points into.
+    opens: the cache holds nothing yet: the same numbers for less work.
 
   Returns:
     The hidden states [B, T, D] of the new tokens, and the grown cache.
@@ -208,7 +211,7 @@ def extend(
   model = bind(params, config)
   x_BTD, add_deep, taps = _embed(model, tokens, features)
   return model.language_model.extend(
-    x_BTD, tokens.position_3BT, tokens.valid_BT, add_deep, taps, cache
+    x_BTD, tokens.position_3BT, tokens.valid_BT, add_deep, taps, cache, opens=opens
   )
 
 

@@ -102,7 +102,11 @@ def attend_in_turns(
 
 
 def attend_causally(
-  q_BTHE: jax.Array, k_BJES: jax.Array, v_BJSE: jax.Array, mask_BTS: jax.Array
+  q_BTHE: jax.Array,
+  k_BJES: jax.Array,
+  v_BJSE: jax.Array,
+  mask_BTS: jax.Array,
+  queries: int = QUERIES,
 ) -> jax.Array:
   """Attends within whole rows, skipping what causality hides: `attend`, but faster.
 
@@ -112,15 +116,15 @@ def attend_causally(
   """
   tokens = q_BTHE.shape[1]
   block = max(128, -(-tokens // 8))
-  if block > QUERIES:
-    block = -(-tokens // (4 * QUERIES)) * QUERIES
+  if block > queries:
+    block = -(-tokens // (4 * queries)) * queries
   parts = []
   for start in range(0, tokens, block):
     end = start + block
     mask = mask_BTS[:, start:end, :end]
     k_BJES_seen, v_BJSE_seen = k_BJES[..., :end], v_BJSE[:, :, :end]
     some = q_BTHE[:, start:end]
-    parts.append(attend_in_turns(some, k_BJES_seen, v_BJSE_seen, mask, QUERIES))
+    parts.append(attend_in_turns(some, k_BJES_seen, v_BJSE_seen, mask, queries))
   return jnp.concatenate(parts, axis=1)
 
 
@@ -233,10 +237,14 @@ class TextModel(nnx.Module):
     add_deep: Callable[[jax.Array, jax.Array], jax.Array],
     taps: int,
     cache: kv.Cache,
+    *,
+    opens: bool,
   ) -> tuple[jax.Array, kv.Cache]:
     """Runs new tokens against what each row already holds, and appends them.
 
-    Layers are unrolled, so each layer's cache is its own in-place buffer.
+    Layers are unrolled, so each layer's cache is its own in-place buffer. Where these
+    are the rows' first tokens (`opens`), the t-th of them sees no slot beyond the
+    t-th, and what causality hides is skipped.
     """
     rope = rotation(position_3BT, self.config, x_BTD.dtype)
     slot_BT = kv.slots(cache.length_B, valid_BT, cache.capacity)
@@ -250,6 +258,9 @@ class TextModel(nnx.Module):
         grown.extend((k_BJES, v_BJSE))
         one = q_BTHE.shape[0] * q_BTHE.shape[2] * cache.capacity
         queries = max(16, SCORES // one)
+        if opens:
+          queries = min(queries, QUERIES)
+          return attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
         return attend_in_turns(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
 
       x_BTD = module(x_BTD, rope, attention)

@@ -47,11 +47,15 @@ def empty(config: ModelConfig, rows: int, capacity: int, dtype) -> Slots:
   return Slots(cache, jnp.zeros((rows, config.text.width), dtype))
 
 
-def _extend(params, config, slots: Slots, chunk: Chunk, features) -> Slots:
+def _extend(
+  params, config, slots: Slots, chunk: Chunk, features, opens: bool = False
+) -> Slots:
   rows = None
   if features is not None:
     rows = qwen3_vl.gather_rows(features, chunk.slot_BI)
-  hidden_BTD, cache = qwen3_vl.extend(params, config, slots.cache, chunk.tokens, rows)
+  hidden_BTD, cache = qwen3_vl.extend(
+    params, config, slots.cache, chunk.tokens, rows, opens=opens
+  )
   count_B = jnp.sum(chunk.tokens.valid_BT, axis=1)
   last_B11 = jnp.maximum(count_B - 1, 0)[:, None, None]
   hidden_BD = jnp.take_along_axis(hidden_BTD, last_B11, axis=1)[:, 0]
@@ -67,7 +71,7 @@ def prefill(
   rows, capacity = chunk.tokens.ids_BT.shape
   dtype = params["language_model"]["embed_tokens"]["embedding"].dtype
   slots = empty(config, rows, capacity, dtype)
-  return _extend(params, config, slots, chunk, features)
+  return _extend(params, config, slots, chunk, features, opens=True)
 
 
 @functools.partial(jax.jit, donate_argnames="slots")
