@@ -41,6 +41,9 @@ def refusal(capsys, *words):
     ("eval.splits=test", "eval.splits: want any of"),
     ("eval.baselines=oracle", "eval.baselines: want any of"),
     ("env.max_turns=0", "env.max_turns: want >= 1, found 0"),
+    ("data=", "config.data: is empty; name the folder to build in"),
+    ("grpo.split=no", "grpo.split: 'no' is held out whole"),
+    ("city.landmark_m=-5", "city.landmark_m: want at least 1, found -5"),
     ("seed=-1", "config.seed: want 0 to 2147483647, found -1"),
     ("seed=4294967296", "config.seed: want 0 to 2147483647, found 4294967296"),
     ("city.block_m=1e9", "city.block_m: want 50 to 2000, found 1000000000.0"),
@@ -105,6 +108,14 @@ def test_what_an_earlier_step_makes_is_not_missing(tmp_path):
   (tmp_path / "policy").mkdir()
   assert lacks(tmp_path, "city", "eval", "zeroshot") == []
   assert lacks(tmp_path, "city", "before") == ["model"]
+
+
+def test_a_split_without_a_query_is_named_before_any_step(elsewhere, capsys):
+  build_tiny_scene(elsewhere / "scenes" / "tiny", split="train")
+  words = ["--config=eval", "--config.model=tiny", "--config.data=scenes"]
+  error = refusal(capsys, *words, "--config.eval.splits=train,no")
+  assert "split 'no': none of 1 scenes has such a query" in error
+  assert not (elsewhere / "runs").exists()
 
 
 def test_a_finished_step_needs_its_model_no_more(elsewhere, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from tests.support.scenes import build_tiny_scene
 from urbex import launch, sweep
 from urbex.core.errors import UserError
-from urbex.core.files import read_json
+from urbex.core.files import read_json, write_json
 from urbex.core.run import Run
 from urbex.sweep import SweepSettings, expand
 
@@ -73,6 +73,32 @@ def test_a_value_that_is_no_list_is_named():
     SweepSettings("grpo_helsinki", {"grpo": {"group": 8}})
 
 
+def test_a_sweep_over_nothing_is_refused():
+  with pytest.raises(UserError, match=r"sweep\.vary: is empty"):
+    SweepSettings("grpo_helsinki", {"grpo": {}})
+
+
+def test_a_trial_of_another_config_is_not_counted(place, monkeypatch, capsys):
+  monkeypatch.setattr(sweep, "_launch", lambda *args: 1)
+  assert run_sweep() == 2
+  trial = place / "run" / "trials" / "01-seed=1"
+  values = {"seed": 7, "config_hash": "0", "steps": ["baselines"], "data": "scenes"}
+  write_json(trial / "config.json", values)
+  assert run_sweep() == 2
+  error = capsys.readouterr().err
+  assert "01-seed=1: was made with another config" in error
+  assert "seed: 7 there, 1 here" in error
+  assert not (place / "run" / "trials" / "00-seed=0").exists()
+
+
+def test_an_input_that_one_trial_lacks_is_known_before_the_first(place, capsys):
+  text = SEEDS.replace('{"seed": (0, 1)}', '{"data": ("scenes", "nope")}')
+  (place / "seeds.py").write_text(text)
+  assert run_sweep() == 2
+  assert "config.data: nope has no scenes" in capsys.readouterr().err
+  assert not (place / "run" / "trials").exists()
+
+
 def test_trials_run_once_and_are_reported(place, capfd):
   assert run_sweep() == 0
   assert "| expert |" in capfd.readouterr().out
@@ -120,14 +146,18 @@ def test_one_that_dies_keeps_none_from_running(place, monkeypatch, capsys):
   assert "trials that died: 00-seed=0 (status -9)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("status", "why"), [(2, "was refused"), (143, "was stopped")])
+@pytest.mark.parametrize(
+  ("status", "why"), [(2, "was refused"), (143, "told to end"), (130, "interrupted")]
+)
 def test_one_that_is_refused_or_stopped_ends_the_sweep(
   place, monkeypatch, capsys, status, why
 ):
   launched = []
   monkeypatch.setattr(sweep, "_launch", lambda *args: launched.append(args) or status)
-  assert run_sweep() == 2
+  assert run_sweep() == status
   assert len(launched) == 1 and why in capsys.readouterr().err
+  ended = read_json(place / "run" / "manifest.json")["status"]
+  assert ended == ("failed" if status == 2 else "interrupted")
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,9 @@ def check_sections(config: Any) -> None:
   for name, place in wanted.items():
     module, kind = place.split(":")
     built[name] = section(config, name, getattr(importlib.import_module(module), kind))
+  for step, key in (("city", "data"), ("practice", "practice.data")):
+    if step in config.steps and not _value(config, key):
+      raise UserError(f"config.{key}: is empty; name the folder to build in")
   seed = config.get("seed") or 0
   if not 0 <= seed < 2**31:
     raise UserError(f"config.seed: want 0 to {2**31 - 1}, found {seed}")
@@ -131,8 +134,8 @@ def check_inputs(
     finished: steps that are done and read nothing any more.
 
   Raises:
-    UserError: something is missing (every missing thing in one line), or the policy's
-      config.json is no Qwen3-VL's.
+    UserError: something is missing (every missing thing in one line), a split has no
+      query, or the policy's config.json is no Qwen3-VL's.
   """
   model, data, practice, zeroshot = False, False, False, False
   policy = (Path(folder) / "policy").is_dir()
@@ -153,6 +156,8 @@ def check_inputs(
   lines += _lacks_scenes(config, "zeroshot.data") if zeroshot else []
   if lines:
     raise UserError("; ".join(lines))
+  if data:
+    _check_queries(config, {s for s in config.steps if s not in finished})
   if model:
     from urbex.loops.setup import find_policy
     from urbex.model.config import ModelConfig
@@ -174,10 +179,35 @@ def _lacks_model(config: Any) -> Iterable[str]:
     yield found if source else str(error)
 
 
-def _lacks_scenes(config: Any, key: str) -> Iterable[str]:
-  folder: Any = config
+def _check_queries(config: Any, steps: Collection[str]) -> None:
+  """Looks in the scenes for a query of every split that the steps will ask for.
+
+  Raises:
+    UserError: a split has none, or a store is of another version or damaged.
+  """
+  from urbex.loops.queries import split_queries
+  from urbex.scene.store import open_scenes
+
+  splits = set()
+  if steps & {"baselines", "before", "eval"}:
+    splits |= set(_value(config, "eval.splits") or ())
+  if "train" in steps:
+    splits.add(_value(config, "grpo.split") or "train")
+  if splits:
+    scenes = open_scenes(config.data)
+    for split in sorted(splits):
+      split_queries(scenes, split)
+
+
+def _value(config: Any, key: str) -> Any:
+  """Returns what stands under a dotted key, or something empty."""
   for part in key.split("."):
-    folder = folder.get(part) or {}
+    config = config.get(part) or {}
+  return config
+
+
+def _lacks_scenes(config: Any, key: str) -> Iterable[str]:
+  folder = _value(config, key)
   if not folder:
     yield f"config.{key}: missing; name a folder of scenes"
   elif not any(Path(folder).glob("*/meta.json")):
@@ -206,4 +236,5 @@ def check_needs(config: Any, run: Run | None = None) -> None:
   if lines:
     raise UserError("; ".join(lines))
   scenes = open_scenes(config.data)
+  _check_queries(config, set(config.get("steps", ())))
   print(f"needs: model {config.model}, {len(scenes)} scenes in {config.data}")

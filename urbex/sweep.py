@@ -6,6 +6,7 @@ config and a manifest, resumed where it stopped. `trials.json` says what each on
 
 import dataclasses
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 from urbex import config_files, needs
 from urbex.core.errors import UserError
 from urbex.core.files import read_object, write_json
-from urbex.core.run import Run
+from urbex.core.run import Run, differences, finished_steps
 from urbex.core.settings import section
 
 
@@ -36,6 +37,8 @@ class SweepSettings:
   fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self):
+    if not list(_flat(self.vary)):
+      raise UserError("sweep.vary: is empty; want at least one key with its values")
     for key, values in _flat(self.vary):
       if not isinstance(values, tuple | list) or not values:
         raise UserError(f"sweep.vary.{key}: want a list of values, found {values!r}")
@@ -90,6 +93,29 @@ def _has_finished(folder: Path) -> bool:
   return read_object(manifest, "a run's manifest").get("status") == "finished"
 
 
+def _check(name: str, trial: Trial, folder: Path) -> None:
+  """Holds a trial to what its launch will ask, and to what is there of it.
+
+  Raises:
+    UserError: a value is wrong, an input is missing, or the folder holds a trial of
+      another config.
+  """
+  config = config_files.load(name, trial.words)[1]
+  needs.check_sections(config)
+  needs.check_inputs(config, folder, finished_steps(folder))
+  path = folder / "config.json"
+  if path.exists():
+    old = read_object(path, "a run's config")
+    old.pop("config_hash", None)
+    new = json.loads(json.dumps(config.to_dict()))
+    lines = differences(old, new, tuple(config.get("may_differ", ())))
+    if lines:
+      raise UserError(
+        f"{os.fspath(folder)}: was made with another config ({'; '.join(lines)}); move "
+        "it away, or sweep in another folder with --workdir=DIR"
+      )
+
+
 def _launch(config: str, trial: Trial, folder: Path) -> int:
   """Runs a trial to its end and returns its exit status."""
   command = [sys.executable, "-m", "urbex.launch", f"--config={config}"]
@@ -111,13 +137,14 @@ def sweep(config: Any, run: Run) -> None:
   running; the same command resumes it.
 
   Raises:
-    UserError: the trials' config or a value of it is wrong, or a trial was refused,
-      was stopped, or died.
+    UserError: a trial's config, a value of it or an input is wrong, all of it before
+      the first starts; or a trial was refused, or died.
+    KeyboardInterrupt, SystemExit: a trial was stopped.
   """
   settings = section(config, "sweep", SweepSettings)
   trials, folder = expand(settings), run.folder / "trials"
   for trial in trials:
-    needs.check_sections(config_files.load(settings.config, trial.words)[1])
+    _check(settings.config, trial, folder / trial.name)
   made = [{"folder": t.name, "values": dict(t.values)} for t in trials]
   write_json(run.folder / "trials.json", {"trials": made})
   died = []
@@ -130,8 +157,10 @@ def sweep(config: Any, run: Run) -> None:
     status = _launch(settings.config, trial, place)
     if status == 2:
       raise UserError(f"{os.fspath(place)}: the trial was refused; its reason is above")
-    if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-      raise UserError(f"{os.fspath(place)}: was stopped; the same command continues")
+    if status == 128 + signal.SIGINT:
+      raise KeyboardInterrupt
+    if status == 128 + signal.SIGTERM:
+      raise SystemExit(status)
     if status:
       died.append(f"{trial.name} (status {status})")
   if died:

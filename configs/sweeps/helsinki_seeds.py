@@ -8,5 +8,7 @@ def get_config() -> ConfigDict:
     {
       "steps": ("sweep", "report"),
       "sweep": {"config": "grpo_helsinki", "vary": {"seed": (0, 1, 2)}},
+      # More seeds may be added later.
+      "may_differ": ("sweep.vary",),
     }
   )

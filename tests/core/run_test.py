@@ -74,6 +74,13 @@ def test_a_run_that_was_refused_at_once_takes_another_config(tmp_path):
   assert manifest(tmp_path)["config_hash"] == run.config_hash
 
 
+def test_a_config_of_something_else_is_never_replaced(tmp_path):
+  (tmp_path / "config.json").write_text('{"architectures": ["mine"]}')
+  with pytest.raises(UserError, match="was made with another config"):
+    open_run(tmp_path)
+  assert read_json(tmp_path / "config.json") == {"architectures": ["mine"]}
+
+
 def test_declared_keys_may_differ(tmp_path):
   first = {**CONFIG, "pool": {"workers": 0}}
   second = {**CONFIG, "pool": {"workers": 4}}

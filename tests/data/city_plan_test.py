@@ -43,7 +43,15 @@ def test_of_a_large_extract_the_densest_blocks_are_kept(plans):
 
 @pytest.mark.parametrize(
   ("setting", "value"),
-  [("block_m", 0.0), ("density", -1.0), ("max_blocks", 0), ("context_m", 500.0)],
+  [
+    ("block_m", 0.0),
+    ("density", -1.0),
+    ("max_blocks", 0),
+    ("context_m", 500.0),
+    ("landmark_m", -5.0),
+    ("name_chars", 0),
+    ("seed", -1),
+  ],
 )
 def test_a_setting_out_of_range_is_named_with_its_range(setting, value):
   with pytest.raises(UserError, match=rf"city\.{setting}.*want"):

@@ -35,8 +35,8 @@ def row(sheet, name):
 
 
 def test_the_spread_is_of_means_and_of_a_sample():
-  two = spread([Score(0.2), Score(0.4), Score(None), None])
-  assert two == "0.300 ± 0.141"  # 0.1 · √2
+  assert spread([Score(0.2), Score(0.4)]) == "0.300 ± 0.141"  # 0.1 · √2
+  assert spread([Score(0.2), None, Score(0.4), Score(None)]) == "0.300 ± 0.141 (2)"
   assert spread([Score(0.2, 0.1, 0.3)]) == "0.200"
   assert spread([Score(None)]) == "–"
 

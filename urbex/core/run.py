@@ -119,7 +119,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 class Run:
   """One run's folder, held by one process at a time; use it as a context.
 
-  `config.json` is written first and stays as it is once there is anything beside it;
+  `config.json` is written first, and kept once a step has made something;
   `manifest.json` says what made
   the run and how it stands (`running`, `finished`, `interrupted`, `failed`). The
   rest is the loops': `metrics.jsonl` (the truth), `tb/`, `checkpoints/`,
@@ -185,9 +185,9 @@ class Run:
       write_json(path, {**self.config, "config_hash": self.config_hash})
       return False
     old = read_object(path, "a run's config")
-    old.pop("config_hash", None)
+    ours = old.pop("config_hash", None) is not None
     lines = differences(old, self.config, may_differ)
-    if lines and not self._has_begun():
+    if lines and ours and not self._has_begun():
       write_json(path, {**self.config, "config_hash": self.config_hash})
       return False
     if lines:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from urbex.core import files
@@ -150,7 +151,7 @@ def evaluate_baselines(config: ConfigDict, run: Run) -> None:
 
 def evaluate_start(config: ConfigDict, run: Run) -> None:
   """The step `before`: the policy that training starts from."""
-  policy = Policy.from_folder(find_policy(config.model), make_mesh())
+  policy = Policy.from_folder(find_policy(config.model), mesh_of(config))
   evaluate_learned(config, run, policy, "start", "before training")
 
 
@@ -159,8 +160,13 @@ def evaluate_run(config: ConfigDict, run: Run) -> None:
   trained = run.folder / "policy"
   label = "after training" if trained.is_dir() else config.model
   folder = trained if trained.is_dir() else find_policy(config.model)
-  policy = Policy.from_folder(folder, make_mesh())
+  policy = Policy.from_folder(folder, mesh_of(config))
   evaluate_learned(config, run, policy, "", label, earlier="start")
+
+
+def mesh_of(config: ConfigDict) -> Mesh:
+  """Returns all devices, laid out as in the training that the config describes."""
+  return make_mesh(config.get("grpo", {}).get("tensor", 1))
 
 
 def evaluate_learned(

@@ -81,6 +81,8 @@ class GrpoSettings:
         raise UserError(
           f"grpo.{name}: want one of {SPLITS}, found {getattr(self, name)!r}"
         )
+    if self.split == "no":
+      raise UserError("grpo.split: 'no' is held out whole; train on another")
     check_ranges(
       "grpo",
       self,

@@ -8,8 +8,7 @@ from ml_collections import ConfigDict
 from urbex.core.errors import UserError
 from urbex.core.run import Run
 from urbex.data.records import SPLITS
-from urbex.loops.evaluate import evaluate_learned
-from urbex.loops.mesh import make_mesh
+from urbex.loops.evaluate import evaluate_learned, mesh_of
 from urbex.loops.policy import Policy
 from urbex.loops.provenance import read_scenes
 from urbex.loops.setup import World, find_policy, section
@@ -103,5 +102,5 @@ def evaluate_zeroshot(config: ConfigDict, run: Run) -> None:
   trained = run.folder / "policy"
   folder = trained if trained.is_dir() else find_policy(config.model)
   _refuse_seen(folder, world)
-  policy = Policy.from_folder(folder, make_mesh())
+  policy = Policy.from_folder(folder, mesh_of(config))
   evaluate_learned(here, run, policy, "zeroshot", "zero-shot", world=world)

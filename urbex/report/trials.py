@@ -74,13 +74,17 @@ def _setting(values: Mapping[str, Any]) -> str:
 def spread(scores: Iterable[Score | None], digits: int = 3) -> str:
   """Returns e.g. "0.431 ± 0.012": mean and sample standard deviation of the values.
 
-  One value stands alone; a dash where there is none.
+  One value stands alone, a dash where there is none; "(2)" after it says of how many
+  where others lack theirs.
   """
+  scores = list(scores)
   values = [s.value for s in scores if s is not None and s.value is not None]
   if not values:
     return ABSENT
-  mean = f"{np.mean(values):.{digits}f}"
-  return f"{mean} ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else mean
+  text = f"{np.mean(values):.{digits}f}"
+  if len(values) > 1:
+    text += f" ± {np.std(values, ddof=1):.{digits}f}"
+  return text if len(values) == len(scores) else f"{text} ({len(values)})"
 
 
 def sheets(trials: Sequence[Trial]) -> list[Sheet]:
