@@ -15,6 +15,8 @@ from urbex.stpls3d.questions import read_answer
     ("I cannot see it.", {}),
     ('{"with_name": }', {}),
     ("[1]", {}),
+    ('{"with_name": "a b", "n": ' + "1" * 5000 + "}", {}),
+    ('{"with_name": ' + "[" * 200_000 + "}", {}),
     ('{"with_name": "a \\ud83d b", "without_name": " "}', {"landmarks": "a ? b"}),
   ],
 )  # fmt: skip

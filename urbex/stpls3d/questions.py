@@ -67,7 +67,7 @@ def read_answer(answer: str) -> dict[str, str]:
   block = re.search(r"\{.*\}", answer, re.DOTALL)
   try:
     value = json.loads(block[0]) if block else {}
-  except json.JSONDecodeError:
+  except (ValueError, RecursionError):  # no JSON, a huge number, deep nesting
     return {}
   keys = {"landmarks": "with_name", "landmark_free": "without_name"}
   texts = {variant: value.get(key) for variant, key in keys.items()}
