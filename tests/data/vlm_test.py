@@ -17,7 +17,12 @@ def server():
 
 def endpoint(server, tmp_path, **more):
   url = f"http://127.0.0.1:{server.server_port}/v1/"
-  return Endpoint(EndpointSettings(url=url, model="m", **more), tmp_path / "answers")
+  settings = EndpointSettings(url=url, model="m", **more)
+  server.waits = []
+  return Endpoint(settings, tmp_path / "answers", server.waits.append)
+
+
+CUT = b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{"
 
 
 def test_a_question_goes_over_the_wire_once(server, tmp_path):
@@ -54,6 +59,11 @@ def test_a_key_is_sent_from_its_variable_and_never_kept(server, tmp_path, monkey
     ((200, b"<html>"), "no chat completion"),
     ((200, b'{"choices": []}'), "no chat completion"),
     ((200, said(None)), "holds no text"),
+    ((200, b"1" * 5000), "no chat completion"),
+    ((200, b"[" * 200_000), "no chat completion"),
+    ((None, b""), r"no answer .*closed connection.*; start the endpoint"),
+    ((None, CUT), r"no answer \(IncompleteRead.*98 more"),
+    ((None, b"SSH-2.0\r\n"), r"no answer .*SSH-2\.0"),
   ],
 )
 def test_a_bad_reply_is_one_line_and_is_not_kept(server, tmp_path, reply, message):
@@ -67,4 +77,30 @@ def test_a_bad_reply_is_one_line_and_is_not_kept(server, tmp_path, reply, messag
 def test_nobody_at_the_address_is_one_line(tmp_path):
   settings = EndpointSettings(url="http://127.0.0.1:9/v1", timeout_s=2.0)
   with pytest.raises(UserError, match=r"no answer .*templates"):
-    Endpoint(settings, tmp_path).ask("q", [])
+    Endpoint(settings, tmp_path, lambda _: None).ask("q", [])
+
+
+def test_what_may_pass_is_asked_again_ever_later(server, tmp_path):
+  server.first = [(None, b""), (429, b"slow down"), (503, b"busy"), (None, CUT)]
+  patient = endpoint(server, tmp_path, retries=4, retry_s=0.5)
+  assert patient.ask("q", []) == "a red car"
+  assert server.waits == [0.5, 1.0, 2.0, 4.0]
+  assert (patient.asked, len(server.asked)) == (1, 5)
+
+
+def test_it_gives_up_after_the_retries_and_at_once_where_none_helps(server, tmp_path):
+  server.reply = (503, b"busy")
+  with pytest.raises(UserError, match="status 503: busy"):
+    endpoint(server, tmp_path, retries=2).ask("q", [])
+  assert server.waits == [1.0, 2.0]
+  for reply in ((400, b"no such model"), (200, b"<html>")):
+    server.reply = reply
+    with pytest.raises(UserError):
+      endpoint(server, tmp_path).ask("q", [])
+    assert not server.waits
+
+
+@pytest.mark.parametrize("more", [{"retries": -1}, {"retry_s": float("nan")}])
+def test_settings_out_of_range(more):
+  with pytest.raises(UserError, match=r"endpoint\.retr.*: want 0 or more"):
+    EndpointSettings(**more)

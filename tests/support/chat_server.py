@@ -14,22 +14,27 @@ def said(text: str | None) -> bytes:
 
 @contextlib.contextmanager
 def serve() -> Iterator[HTTPServer]:
-  """Yields a server that answers with its `reply` and keeps what it was `asked`."""
+  """Yields a server that keeps what it was `asked`.
+
+  It answers with each of its `first` replies once, then always with its `reply`: a
+  status and a body, or None and all bytes that it sends before it hangs up.
+  """
 
   class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
       body = self.rfile.read(int(self.headers["Content-Length"]))
       http.asked.append((self.path, dict(self.headers), json.loads(body)))
-      status, data = http.reply
-      self.send_response(status)
-      self.end_headers()
+      status, data = http.first.pop(0) if http.first else http.reply
+      if status is not None:
+        self.send_response(status)
+        self.end_headers()
       self.wfile.write(data)
 
     def log_message(self, *_):
       pass
 
   http = HTTPServer(("127.0.0.1", 0), Handler)
-  http.asked, http.reply = [], (200, said("a red car"))
+  http.asked, http.first, http.reply = [], [], (200, said("a red car"))
   thread = threading.Thread(target=http.serve_forever, daemon=True)
   thread.start()
   try:

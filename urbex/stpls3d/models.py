@@ -84,7 +84,9 @@ class Remote:
   """A model behind an endpoint, asked one question after the other."""
 
   def __init__(self, settings: EndpointSettings, kept: Path):
-    self.key = dataclasses.asdict(settings)
+    # How patiently it is asked changes no answer.
+    patience = dict.fromkeys(("timeout_s", "retries", "retry_s"))
+    self.key = {**dataclasses.asdict(settings), **patience}
     self._endpoint = Endpoint(settings, kept)
 
   def answers(self, questions: Iterable[Question]) -> Iterator[str]:
