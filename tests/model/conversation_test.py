@@ -87,6 +87,11 @@ USER = {"role": "user", "content": "a"}
       [{"role": "user", "content": [{"text": "a", "video": "b"}]}],
       "message 0: a part is .*video",
     ),
+    ([{"role": "user", "content": "a\ud800"}], r"'\\ud800' is half of a letter"),
+    (
+      {"messages": [USER], "tools": [{"name": "\udfff"}]},
+      r"'\\udfff' is half of a letter",
+    ),
     ({"messages": [USER], "images": ["a"]}, "has messages and images; want one of"),
     ({"messages": [USER], "ids": [1]}, "has messages and ids; want one of them"),
     ({"ids": [1], "tools": []}, "has ids and tools; want one of them"),

@@ -113,7 +113,14 @@ def _from_messages(messages: Any, tools: Any, path: Path) -> Conversation:
         results.append(read.pop(0).parts)
       turns.append(chat.render_tool_response(*results))
   reply = turns[-1] if message and message.role == "assistant" else ""
-  return Conversation("".join(turns), None, tuple(pictures), reply)
+  text = "".join(turns)
+  try:
+    text.encode()
+  except UnicodeEncodeError as error:
+    raise UserError(
+      f"{path}: {text[error.start]!a} is half of a letter (a lone surrogate); want text"
+    ) from error
+  return Conversation(text, None, tuple(pictures), reply)
 
 
 class _Message:
