@@ -47,6 +47,17 @@ def test_new_directory_replaces_only_when_complete(tmp_path):
   assert _leftovers(tmp_path) == ["scene"]
 
 
+@pytest.mark.parametrize("text", ["[" * 200_000, "1" * 5000, '{"a": '])
+def test_json_that_cannot_be_read_is_one_line(tmp_path, text):
+  path = tmp_path / "a.json"
+  path.write_text(text)
+  with pytest.raises(UserError, match=r"a\.json: not valid JSON"):
+    files.read_json(path)
+  path.write_text("{}\n" + text)
+  with pytest.raises(UserError, match=r"a\.json:2: not valid JSON"):
+    files.read_jsonl(path)
+
+
 @pytest.mark.parametrize("text", ['{"a": 1}\n{"a": \n', '{"a": 1}\n[1]\n'])
 def test_bad_json_line_is_named(tmp_path, text):
   path = tmp_path / "rows.jsonl"

@@ -1,5 +1,7 @@
 """Exports: what another program loads computes what we do."""
 
+import shutil
+
 import jax
 import numpy as np
 import pytest
@@ -78,6 +80,31 @@ def test_nothing_else_is_overwritten(policy_folder, tmp_path, capsys, out, messa
   assert export(policy_folder, place) == 2
   assert message in capsys.readouterr().err
   assert (tmp_path / "thesis" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_a_run_is_not_replaced_by_its_policy(policy_folder, tmp_path, capsys, weights):
+  run = tmp_path / "run"
+  shutil.copytree(policy_folder, run / "policy")
+  (run / "metrics.jsonl").write_text("{}")
+  files.write_json(run / "config.json", {"steps": ["train"]})
+  if weights:
+    for path in policy_folder.iterdir():
+      shutil.copyfile(path, run / path.name)
+  before = sorted(run.rglob("*"))
+  assert export(run / "policy", run) == 2
+  assert "want a folder other than the model's" in capsys.readouterr().err
+  assert export(policy_folder, run) == 2
+  wanted = "holds the folder policy" if weights else "not a model folder"
+  assert wanted in capsys.readouterr().err
+  assert sorted(run.rglob("*")) == before
+
+
+def test_an_earlier_export_is_replaced(policy_folder, tmp_path):
+  shutil.copytree(policy_folder, tmp_path / "out")
+  (tmp_path / "out" / "stale.txt").write_text("")
+  assert export(policy_folder, tmp_path / "out") == 0
+  assert not (tmp_path / "out" / "stale.txt").exists()
 
 
 @pytest.mark.torch

@@ -215,6 +215,12 @@ class TestBadInput:
     ("values", "message"),
     [
       ([{"role": "user", "content": [{"image": "no.png"}]}], r"no\.png: no such file"),
+      ([{"role": "user", "content": [{"image": "a\0.png"}]}], "not a readable picture"),
+      (
+        [{"role": "user", "content": [{"image": "\ud800.png"}]}],
+        "not a readable picture",
+      ),
+      ([{"role": "user", "content": "\ud800"}], "is half of a letter"),
       (
         [{"role": "user", "content": [{"image": "thin.png"}]}],
         r"thin\.png: image is 1 x 201 px; want .* 200 times",
@@ -243,6 +249,25 @@ class TestBadInput:
     })  # fmt: skip
     with pytest.raises(UserError, match=message):
       step(config)
+
+  @pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+      ({"max_tokens": 0}, r"generate\.max_tokens: want 1 to 65536, found 0"),
+      ({"max_tokens": 10**12}, r"generate\.max_tokens: want 1 to 65536, found 1000"),
+      ({"seed": -1}, r"generate\.seed: want 0 to 2147483647, found -1"),
+      ({"seed": 2**31}, r"generate\.seed: want 0 to 2147483647, found 2147483648"),
+    ],
+  )
+  def test_settings_out_of_range_are_named(
+    self, policy_folder, folder, settings, message
+  ):
+    config = ConfigDict({
+      "model": str(policy_folder), "conversation": str(folder / "text.json"),
+      "generate": settings,
+    })  # fmt: skip
+    with pytest.raises(UserError, match=message):
+      generate.generate(config)
 
   def test_files_of_two_checkpoints_are_refused(self, policy_folder, tmp_path):
     for path in policy_folder.iterdir():

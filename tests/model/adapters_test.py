@@ -59,6 +59,7 @@ def test_a_folder_of_something_else_is_not_replaced(tmp_path):
     (lambda t: {k: v for k, v in t.items() if k != ONE}, f"{ONE} missing"),
     (lambda t: {**t, "model.stray": t[ONE]}, "model.stray is not of this model"),
     (lambda t: {**t, ONE: t[ONE][:1]}, rf"{ONE} has shape \[1, 48\]; want \[2, 48\]"),
+    (lambda t: {**t, ONE: t[ONE].astype("i4")}, f"{ONE} is int32; want floats"),
     (lambda t: {}, "no adapters"),
   ],
 )
@@ -76,6 +77,12 @@ def test_wrong_tensors_are_named(folder, change, message):
     ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
     ({"r": 0}, "r is 0"),
     ({"lora_alpha": None}, "r is 2 and lora_alpha None"),
+    ({"lora_alpha": True}, "r is 2 and lora_alpha True"),
+    ({"lora_alpha": 0}, "r is 2 and lora_alpha 0"),
+    ({"lora_alpha": 10**400}, "r is 2 and lora_alpha 1"),
+    ({"layer_replication": [[0, 2]]}, "layer_replication is .*; this code runs adapt"),
+    ({"use_qalora": True}, "use_qalora is True"),
+    ({"lora_bias": True}, "lora_bias is True"),
   ],
 )
 def test_adapters_of_another_kind_are_refused(folder, values, message):

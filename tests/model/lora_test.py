@@ -132,6 +132,12 @@ def test_half_precision_stays_half(params, adapters, given):
   ("values", "message"),
   [
     ({"rank": -1}, "rank: want 0"),
+    ({"alpha": 0.0}, "alpha: want more than 0, finite, found 0"),
+    ({"alpha": -1.0}, "alpha: want more than 0"),
+    ({"alpha": float("inf")}, "alpha: want more than 0, finite, found inf"),
+    ({"alpha": float("nan")}, "alpha: want more than 0"),
+    ({"targets": ()}, r"targets: want patterns, none empty, found \(\)"),
+    ({"targets": ("q_proj", "")}, "targets: want patterns, none empty"),
     ({"targets": ("(",)}, "is no pattern"),
     (
       {"rank": 1, "targets": ("q_porj",)},

@@ -16,6 +16,9 @@ from urbex.model.config import ModelConfig
 # Two orders of the same fp32 sums; hidden states are of size 1 to 4.
 CLOSE = {"rtol": 0, "atol": 2e-5}
 
+# Tokens of each row of `cases.LONG`.
+LENGTHS = [287, 181, 9]
+
 
 @pytest.fixture(scope="module")
 def config():
@@ -30,6 +33,18 @@ def params(config):
 @pytest.fixture(scope="module")
 def extend(config):
   return cases.jit(lambda p, *args: qwen3_vl.extend(p, config, *args))
+
+
+@pytest.fixture(scope="module")
+def opening(params, config):
+  """Returns `extend` of a case's whole rows onto a cache."""
+
+  @functools.partial(cases.jit, static_argnames="opens")
+  def run(params, given, cache, opens):
+    features = cases.features(params, config, given)
+    return qwen3_vl.extend(params, config, cache, given.tokens, features, opens=opens)
+
+  return functools.partial(run, params)
 
 
 @pytest.fixture(scope="module")
@@ -104,31 +119,26 @@ def test_prefill_at_every_split_point_equals_the_whole(params, extend, case_of, 
     assert (cache.length_B == valid_BT.sum(1)).all()
 
 
-def test_first_tokens_skip_no_more_than_causality_hides(params, config):
-  shape = 2, 300
-  valid_BT = np.ones(shape, bool)
-  valid_BT[0, :9], valid_BT[1, -170:] = False, False
-  place_BT = np.maximum(valid_BT.cumsum(1, dtype=np.int32) - 1, 0)
-  tokens = qwen3_vl.Tokens(
-    np.random.default_rng(0).integers(9, 80, shape, dtype=np.int32),
-    np.broadcast_to(place_BT, (3, *shape)),
-    np.full(shape, -1, np.int32),
-    valid_BT,
-  )
-  cache = qwen3_vl.init_cache(config, 2, 320)
-
-  @functools.partial(cases.jit, static_argnames="opens")
-  def run(params, opens):
-    return qwen3_vl.extend(params, config, cache, tokens, None, opens=opens)
-
-  (wanted_BTD, wanted), (found_BTD, found) = run(params, False), run(params, True)
+@pytest.mark.parametrize("held", ["nothing", "something"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_first_tokens_skip_no_more_than_causality_hides(config, opening, side, held):
+  given = cases.inputs(cases.LONG[side], config, width=320)
+  tokens, valid_BT = given.tokens, given.tokens.valid_BT
+  empty = qwen3_vl.init_cache(config, 3, 330)
+  rng = np.random.default_rng(0)
+  full = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype("f4"), empty)
+  full = full._replace(length_B=np.array([7, 0, 290], np.int32))
+  wanted_BTD, wanted = opening(given, empty, False)
+  found_BTD, found = opening(given, {"nothing": empty, "something": full}[held], True)
   np.testing.assert_allclose(found_BTD[valid_BT], wanted_BTD[valid_BT], **CLOSE)
-  assert found.length_B.tolist() == [291, 130]
-  for row, length in enumerate(found.length_B):
+  assert found.length_B.tolist() == tokens.valid_BT.sum(1).tolist() == LENGTHS
+  for row, length in enumerate(LENGTHS):
     for one, other in zip(found.k, wanted.k):
-      np.testing.assert_allclose(
-        one[row, ..., :length], other[row, ..., :length], **CLOSE
-      )
+      k_JES, wanted_JES = one[row, ..., :length], other[row, ..., :length]
+      np.testing.assert_allclose(k_JES, wanted_JES, **CLOSE)
+    for one, other in zip(found.v, wanted.v):
+      v_JSE, wanted_JSE = one[row, :, :length], other[row, :, :length]
+      np.testing.assert_allclose(v_JSE, wanted_JSE, **CLOSE)
 
 
 def test_chunks_padded_on_the_left_and_cut_elsewhere_in_every_row(

@@ -157,6 +157,9 @@ CASES = {
   "image_last": _case("image_last", ([2, (64, 64)],)),
   "adjacent": _case("adjacent", ([1, (64, 32), (64, 64), (32, 32), 4],)),
 }
+# More tokens than are attended to in one block; by the side of the padding.
+_LONG = ([3, (96, 64), 150, (32, 128), 120], [170, (64, 64), 5], [9])
+LONG = {side: _case("long", _LONG, left=side == "left") for side in ("left", "right")}
 
 
 def position_ids(case: Case) -> np.ndarray:

@@ -70,7 +70,7 @@ def read_json(path: str | os.PathLike) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
   except FileNotFoundError as error:
     raise UserError(f"{path}: no such file") from error
-  except (json.JSONDecodeError, UnicodeDecodeError) as error:
+  except (ValueError, RecursionError) as error:  # Of no text, no JSON, or too deep.
     raise UserError(f"{path}: not valid JSON: {error}") from error
 
 
@@ -116,7 +116,7 @@ def read_jsonl(path: str | os.PathLike) -> list[dict]:
   for number, line in enumerate(lines, start=1):
     try:
       row = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
       raise UserError(f"{path}:{number}: not valid JSON: {error}") from error
     if not isinstance(row, dict):
       raise UserError(f"{path}:{number}: want a JSON object, found {line[:40]!r}")

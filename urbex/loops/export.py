@@ -43,8 +43,10 @@ def export(config: ConfigDict, run: Run | None = None) -> None:
   del run
   settings = section(config, "export", ExportSettings)
   source, out = find_policy(config.model), Path(config.out)
-  if not config.out or out.resolve() == source.resolve():
-    raise UserError(f"config.out: {config.out!r}; want a folder other than the model's")
+  if not config.out or source.resolve().is_relative_to(out.resolve()):
+    raise UserError(
+      f"config.out: {config.out!r}; want a folder other than the model's, or one above"
+    )
   check_replaceable(out)
   adapters = config.get("adapters") or None
   dtype = jnp.dtype(settings.dtype)

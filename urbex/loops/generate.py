@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from urbex.core.errors import UserError
 from urbex.core.run import Run
-from urbex.core.settings import section
+from urbex.core.settings import check_ranges, section
 from urbex.loops.talk import Dtype, Talk
 from urbex.rollout.engine import Engine, Sampling
 from urbex.rollout.split import weight_copier
@@ -16,13 +16,16 @@ from urbex.rollout.split import weight_copier
 # Tokens a program writes before the host looks at them.
 PIECE = 32
 
+# Room for an answer is made before it is written.
+MAX_TOKENS = 1 << 16
+
 
 @dataclasses.dataclass(frozen=True)
 class GenerateSettings:
   """How an answer is drawn.
 
   Attributes:
-    max_tokens: most tokens of the answer.
+    max_tokens: most tokens of the answer; 65,536 at most.
     temperature: 0 takes the likeliest token each time.
     seed: of the draws.
     dtype: of the weights and the computation.
@@ -34,8 +37,7 @@ class GenerateSettings:
   dtype: Dtype = "float32"
 
   def __post_init__(self):
-    if self.max_tokens < 1:
-      raise UserError(f"generate.max_tokens: want at least 1, found {self.max_tokens}")
+    check_ranges("generate", self, max_tokens=(1, MAX_TOKENS), seed=(0, 2**31 - 1))
     if not 0 <= self.temperature < math.inf:
       raise UserError(
         f"generate.temperature: want 0 or more, found {self.temperature:g}"

@@ -35,11 +35,19 @@ _PLAIN: Mapping[str, tuple[Any, ...]] = {
   "alpha_pattern": ({}, None),
   "modules_to_save": (None, []),
 }
+# Likewise, where they hold anything but false, none or nothing.
+_UNSUPPORTED = (
+  "alora_invocation_tokens", "arrow_config", "corda_config",
+  "layer_replication", "lora_bias", "target_parameters", "trainable_token_indices",
+  "use_bdlora", "use_qalora",
+)  # fmt: skip
+# bfloat16 is no kind of np.floating.
+_FLOATS = tuple(map(jnp.dtype, ("float64", "float32", "float16", "bfloat16")))
 
 
 def _layers(config: ModelConfig) -> Iterator[tuple[tuple[str, ...], Name, tuple]]:
   """Yields path, name-table row and shape of every layer that can have an adapter."""
-  every = targeted(config, LoraSettings(rank=1, targets=("",)))
+  every = targeted(config, LoraSettings(rank=1, targets=(".",)))
   for row in names(config):
     shape = every.get("/".join(row.path[:-1]))
     if shape and row.path[-1] == "kernel":
@@ -125,11 +133,17 @@ def load_adapters(
         f"{folder / CONFIG}: {key} is {values[key]!r}; this code runs only "
         f"{accepted[0]!r}"
       )
+  for key in _UNSUPPORTED:
+    if values.get(key):
+      raise UserError(
+        f"{folder / CONFIG}: {key} is {values[key]!r}; this code runs adapters without"
+      )
   rank, alpha = values.get("r"), values.get("lora_alpha")
-  if type(rank) is not int or rank < 1 or not isinstance(alpha, int | float):
+  number = type(alpha) in (int, float) and 0 < alpha < 1e9
+  if type(rank) is not int or rank < 1 or not number:
     raise UserError(
       f"{folder / CONFIG}: r is {rank!r} and lora_alpha {alpha!r}; want a whole "
-      "number from 1 and a number"
+      "number from 1 and a number above 0"
     )
   if not (folder / WEIGHTS).exists():
     raise UserError(f"{folder / WEIGHTS}: no such file; the adapters are incomplete")
@@ -162,6 +176,8 @@ def _tree(
         if name not in tensors:
           raise UserError(f"{path}: tensor {name} missing; want one for every layer")
         tensor = tensors.pop(name)
+        if tensor.dtype not in _FLOATS:
+          raise UserError(f"{path}: tensor {name} is {tensor.dtype}; want floats")
         if tensor.shape != shape:
           raise UserError(
             f"{path}: tensor {name} has shape {list(tensor.shape)}; want {list(shape)}"

@@ -26,6 +26,9 @@ from urbex.model import chat
 
 _KEYS = ("messages", "tools", "ids", "images")
 _ROLES = ("system", "user", "assistant", "tool")
+# `name` and `tool_call_id` are in no text that the template writes.
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "name", "tool_call_id")
+_PART_KEYS = {"type", "image", "text"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +71,9 @@ def read_conversation(path: str | Path) -> Conversation:
       raise UserError(
         f"{path}: {key} is unknown{nearest(key, _KEYS)}; known: {', '.join(_KEYS)}"
       )
+  for key, other in (("messages", "ids"), ("messages", "images"), ("ids", "tools")):
+    if key in values and other in values:
+      raise UserError(f"{path}: has {key} and {other}; want one of them")
   if "ids" in values:
     return _from_ids(values, path)
   return _from_messages(values["messages"], values.get("tools") or (), path)
@@ -107,7 +113,14 @@ def _from_messages(messages: Any, tools: Any, path: Path) -> Conversation:
         results.append(read.pop(0).parts)
       turns.append(chat.render_tool_response(*results))
   reply = turns[-1] if message and message.role == "assistant" else ""
-  return Conversation("".join(turns), None, tuple(pictures), reply)
+  text = "".join(turns)
+  try:
+    text.encode()
+  except UnicodeEncodeError as error:
+    raise UserError(
+      f"{path}: {text[error.start]!a} is half of a letter (a lone surrogate); want text"
+    ) from error
+  return Conversation(text, None, tuple(pictures), reply)
 
 
 class _Message:
@@ -119,6 +132,12 @@ class _Message:
         f"{where} is {str(values)[:60]}; want an object with a role among "
         f"{', '.join(_ROLES)}"
       )
+    for key in values:
+      if key not in _MESSAGE_KEYS:
+        raise UserError(
+          f"{where}: {key} is unknown{nearest(key, _MESSAGE_KEYS)}; known: "
+          f"{', '.join(_MESSAGE_KEYS)}"
+        )
     self.values, self.where, self.role = values, where, values["role"]
     self.parts: list[chat.Part] = []
     self.pictures: list[str] = []
@@ -126,7 +145,10 @@ class _Message:
       raise UserError(
         f"{where} has {', '.join(map(str, values))}; want content, or tool_calls"
       )
-    content = values.get("content") or ""
+    if values.get("tool_calls") and self.role != "assistant":
+      raise UserError(f"{where}: the {self.role} calls no tools")
+    content = values.get("content")
+    content = "" if content is None else content
     content = [{"text": content}] if isinstance(content, str) else content
     if not isinstance(content, list):
       raise UserError(f"{where}: content is {str(content)[:40]}; want text or a list")
@@ -136,6 +158,10 @@ class _Message:
   def _add(self, part: Any) -> None:
     picture = part.get("image") if isinstance(part, Mapping) else None
     text = part.get("text") if isinstance(part, Mapping) else None
+    if picture is not None and text is not None:
+      raise UserError(f"{self.where}: a part has both image and text; want one of them")
+    if isinstance(part, Mapping) and not part.keys() <= _PART_KEYS:
+      picture = text = None
     if isinstance(picture, str):
       if self.role not in ("user", "tool"):
         raise UserError(f"{self.where}: the {self.role} shows no pictures")

@@ -6,6 +6,7 @@ values and scale as in the PEFT library, whose files we share (urbex.model.adapt
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 
@@ -40,6 +41,10 @@ class LoraSettings:
   def __post_init__(self):
     if self.rank < 0:
       raise UserError(f"lora.rank: want 0 (off) or more, found {self.rank}")
+    if not 0 < self.alpha < math.inf:
+      raise UserError(f"lora.alpha: want more than 0, finite, found {self.alpha:g}")
+    if not self.targets or "" in self.targets:
+      raise UserError(f"lora.targets: want patterns, none empty, found {self.targets}")
     for pattern in self.targets:
       try:
         re.compile(pattern)

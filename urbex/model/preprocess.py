@@ -30,6 +30,8 @@ def read_image(path: str | Path) -> np.ndarray:
       picture = ImageOps.exif_transpose(file)
   except FileNotFoundError as error:
     raise UserError(f"{path}: no such file; want a picture") from error
+  except ValueError as error:  # Such as a NUL in its name.
+    raise UserError(f"{str(path)!a}: not a readable picture: {error}") from error
   except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
     raise UserError(f"{path}: not a readable picture: {error}") from error
   if "A" in picture.getbands() or "transparency" in picture.info:

@@ -203,7 +203,8 @@ def extend(
     cache: donate it to have it updated in place.
     tokens: T new tokens a row, padded on either side.
     features: the row's image tokens, which image_index_BT points into.
-    opens: the cache holds nothing yet: the same numbers for less work.
+    opens: these are the rows' first tokens: what an empty cache would give, for less
+      work. Every row starts anew, what it held is forgotten.
 
   Returns:
     The hidden states [B, T, D] of the new tokens, and the grown cache.

@@ -38,7 +38,7 @@ def save_folder(
   Args:
     params: the parameter tree.
     config: its config.
-    folder: replaced if it is a model folder; refused if it is anything else.
+    folder: replaced if it is a model folder and no more; else refused.
     dtype: float32, bfloat16 or float16 of the written tensors.
     copy_from: a model folder whose config, tokenizer and other small files are
       copied; its weights are not.
@@ -66,14 +66,28 @@ def save_folder(
 
 
 def check_replaceable(folder: Path) -> None:
-  """Refuses to write a model over what is not one.
+  """Refuses to write a model over what is not one, or is more than one.
 
   Raises:
-    UserError: `folder` exists and holds something else.
+    UserError: `folder` exists and is anything but a Qwen3-VL model's config, weights
+      and small files; a run's folder has a config.json too.
   """
-  known = (SINGLE, INDEX, "config.json")
-  if folder.exists() and not any((folder / name).exists() for name in known):
+  if not folder.exists() and not folder.is_symlink():
+    return
+  weights = any((folder / name).is_file() for name in (SINGLE, INDEX))
+  if not weights or _model_type(folder / "config.json") != "qwen3_vl":
     raise UserError(f"{folder}: exists and is not a model folder; choose another")
+  nested = sorted(path.name for path in folder.iterdir() if path.is_dir())
+  if nested:
+    raise UserError(
+      f"{folder}: holds the folder {nested[0]} beside a model; choose another"
+    )
+
+
+def _model_type(path: Path) -> str | None:
+  return (
+    files.read_object(path, "a model's").get("model_type") if path.exists() else None
+  )
 
 
 def _write_shards(params, config, folder: Path, dtype, shard_bytes: int):

@@ -243,11 +243,12 @@ class TextModel(nnx.Module):
     """Runs new tokens against what each row already holds, and appends them.
 
     Layers are unrolled, so each layer's cache is its own in-place buffer. Where these
-    are the rows' first tokens (`opens`), the t-th of them sees no slot beyond the
-    t-th, and what causality hides is skipped.
+    are the rows' first tokens (`opens`), rows start anew whatever the cache held, the
+    t-th token sees no slot beyond the t-th, and what causality hides is skipped.
     """
+    held_B = jnp.zeros_like(cache.length_B) if opens else cache.length_B
     rope = rotation(position_3BT, self.config, x_BTD.dtype)
-    slot_BT = kv.slots(cache.length_B, valid_BT, cache.capacity)
+    slot_BT = kv.slots(held_B, valid_BT, cache.capacity)
     mask_BTS = jnp.arange(cache.capacity)[None, None] <= slot_BT[..., None]
 
     def layer(module, x_BTD, k):
@@ -270,5 +271,5 @@ class TextModel(nnx.Module):
       self.layers, x_BTD, layer, scan=False, remat=False
     )
     keys, values = zip(*grown)
-    length_B = cache.length_B + valid_BT.sum(1, dtype=jnp.int32)
+    length_B = held_B + valid_BT.sum(1, dtype=jnp.int32)
     return self.norm(x_BTD), kv.Cache(keys, values, length_B)
