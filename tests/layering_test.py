@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "geo",
     "data",
     "scene",
+    "city_stamp",
     "loops.progress",
     "loops.answer",
     "loops.setup",

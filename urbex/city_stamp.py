@@ -20,11 +20,14 @@ STAMP = "city.json"
 _PACKAGE = Path(__file__).parent
 
 
-def source_hash() -> str:
-  """Names the code that decides a store's bytes: another version builds anew."""
+def source_hash(*more: str) -> str:
+  """Names the code that decides a store's bytes: another version builds anew.
+
+  Takes the packages that decide as well, beside those that decide every store.
+  """
   digest = hashlib.sha256()
-  for package in ("data", "geo", "scene"):
-    for path in sorted((_PACKAGE / package).glob("*.py")):
+  for package in ("data", "geo", "scene", *more):
+    for path in sorted((_PACKAGE / package).rglob("*.py")):
       digest.update(path.read_bytes())
   return digest.hexdigest()[:12]
 

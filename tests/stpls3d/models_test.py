@@ -2,6 +2,7 @@
 
 import base64
 import io
+import os
 import shutil
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.support.loop_policy import write_small_policy
 from urbex.core.errors import UserError
 from urbex.data.vlm import EndpointSettings
 from urbex.loops.answer import Answerer
+from urbex.stpls3d import models
 from urbex.stpls3d.models import Local, LocalSettings, Remote, find
 from urbex.stpls3d.questions import Question
 
@@ -76,12 +78,29 @@ def test_another_seed_or_model_is_asked_anew(folder, tmp_path, asked):
   other = local(folder, tmp_path, seed=1)
   assert other.key != first.key
   assert list(other.answers(QUESTIONS[:1])) != [answer]
-  moved = shutil.copytree(folder, tmp_path / "moved")
-  assert local(moved, tmp_path).key == first.key
+  moved = shutil.copytree(folder, tmp_path / "moved", copy_function=shutil.copyfile)
+  for file in moved.iterdir():
+    os.utime(file, (1, 1))
+  assert list(local(moved, tmp_path).answers(QUESTIONS[:1])) == [answer]
   text = (moved / "config.json").read_text()
   (moved / "config.json").write_text(text + "\n")
   assert local(moved, tmp_path).key != first.key
   assert asked == [1, 1]
+
+
+def test_large_weights_are_told_by_samples_of_them(folder, tmp_path, monkeypatch):
+  monkeypatch.setattr(models, "_READ_WHOLE", 1 << 10)
+  monkeypatch.setattr(models, "_BLOCK", 1 << 10)
+  monkeypatch.setattr(models, "_SAMPLE", 64)
+  moved = shutil.copytree(folder, tmp_path / "moved", copy_function=shutil.copyfile)
+  first = local(folder, tmp_path).key
+  assert local(moved, tmp_path).key == first
+  weights = moved / "model.safetensors"
+  data = bytearray(weights.read_bytes())
+  header = int.from_bytes(data[:8], "little")
+  data[8 + header :] = bytes(b ^ 1 for b in data[8 + header :])  # trained further
+  weights.write_bytes(data)
+  assert local(moved, tmp_path).key != first
 
 
 def test_a_bad_folder_is_one_line(folder, tmp_path):

@@ -6,16 +6,18 @@ import shutil
 import numpy as np
 import pytest
 import shapely
+from ml_collections import ConfigDict
 
 from tests.support import mini_city
 from tests.support import stpls3d_mini as mini
 from tests.support.loop_policy import write_small_policy
-from urbex import launch
+from urbex import city_stamp, launch
 from urbex.core.files import read_json
 from urbex.data.clouds.opening import open_cloud
 from urbex.data.expressions import parse
 from urbex.geo import affine
 from urbex.scene.store import open_scenes
+from urbex.stpls3d import stages
 
 
 def build(raw, work, *words):
@@ -136,6 +138,26 @@ def test_a_second_run_makes_nothing_anew(raw, copy, capsys):
   assert build(raw, copy) == 0
   assert {f: f.stat().st_mtime_ns for f in (copy / "stages").rglob("*.json")} == before
   assert capsys.readouterr().out.count("as before") == 10
+
+
+def test_another_program_makes_a_stage_anew(tmp_path, monkeypatch):
+  monkeypatch.setattr(city_stamp, "_PACKAGE", tmp_path / "urbex")
+  program = tmp_path / "urbex" / "stpls3d" / "instances.py"
+  reader = tmp_path / "urbex" / "data" / "clouds" / "ply.py"
+  config, made = ConfigDict({"work": str(tmp_path)}), []
+
+  def make():
+    stages.make_stage(config, 1, "USC", ["a"], lambda: {"n": made.append(1)})
+    return len(made)
+
+  for path in (program, reader):
+    path.parent.mkdir(parents=True)
+    path.write_text("x = 1")
+  assert (make(), make()) == (1, 1)
+  program.write_text("x = 2")
+  assert (make(), make()) == (2, 2)
+  reader.write_text("x = 2")
+  assert (make(), make()) == (3, 3)
 
 
 def test_what_a_person_drops_is_gone(raw, copy):

@@ -5,6 +5,7 @@ stopped goes on where it was.
 """
 
 import dataclasses
+import hashlib
 import io
 import json
 import math
@@ -16,6 +17,7 @@ import numpy as np
 from PIL import Image
 
 from urbex.core.errors import UserError
+from urbex.core.files import sha256
 from urbex.core.settings import section
 from urbex.data.answers import Answers
 from urbex.data.vlm import Endpoint, EndpointSettings
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
   from urbex.loops.answer import Answerer
 
 SOURCES = ("endpoint", "local")
+
+# Bytes: a file up to this is read whole to name it, of a larger one samples of blocks.
+_READ_WHOLE, _BLOCK, _SAMPLE = 1 << 26, 1 << 20, 1 << 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Local:
     # A batch is as large as fits; who else is in it changes no answer.
     asked = {**dataclasses.asdict(settings), "rows": None, "model": None}
     files = sorted(f for f in self._folder.iterdir() if f.is_file())
-    self.key = [asked, [[f.name, *_stamp(f)] for f in files]]
+    self.key = [asked, [[f.name, _content(f)] for f in files]]
     self._answerer: Answerer | None = None
 
   def answers(self, questions: Iterable[Question]) -> Iterator[str]:
@@ -152,9 +157,23 @@ class Local:
     return b"\0".join([head.encode(), *question.jpegs])
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-  status = path.stat()
-  return status.st_size, status.st_mtime_ns
+def _content(path: Path) -> str:
+  """Names a file by its bytes, wherever and whenever it was written.
+
+  Large weights are read in part: the first block, where safetensors keep their header,
+  and the start of every later one. Another training changes nearly all of them; weights
+  that were edited only between the samples are taken for the same.
+  """
+  size = path.stat().st_size
+  if size <= _READ_WHOLE:
+    return sha256(path)
+  digest = hashlib.sha256(str(size).encode())
+  with open(path, "rb", buffering=0) as file:  # a buffer reads what is skipped too
+    digest.update(file.read(_BLOCK))
+    for start in range(_BLOCK, size, _BLOCK):
+      file.seek(start)
+      digest.update(file.read(_SAMPLE))
+  return digest.hexdigest()
 
 
 def _pixels(jpeg: bytes) -> np.ndarray:

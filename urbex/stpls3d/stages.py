@@ -14,6 +14,7 @@ from typing import Any
 import shapely
 from shapely.geometry.base import BaseGeometry
 
+from urbex.city_stamp import source_hash
 from urbex.core.errors import UserError
 from urbex.core.files import read_json, write_json, write_text
 from urbex.core.settings import section
@@ -110,8 +111,9 @@ def make_stage(
   inputs: list,
   make: Callable[[], dict],
 ) -> dict:
-  """Returns a stage's result, made now unless it is there from equal inputs."""
-  path, now = stage_path(config, stage, scene), digest(*inputs)
+  """Returns a stage's result, made now unless it is there from equal input and code."""
+  path = stage_path(config, stage, scene)
+  now = digest(source_hash("stpls3d"), *inputs)
   if path.exists():
     earlier = read_json(path)
     if earlier.get("inputs") == now:
