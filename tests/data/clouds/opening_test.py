@@ -179,5 +179,5 @@ def test_an_empty_name_in_a_list_is_not_the_current_folder(tmp_path, monkeypatch
 def test_a_count_of_points_is_a_number(tmp_path, text):
   path = tmp_path / "a.pts"
   path.write_text(text)
-  with pytest.raises(UserError, match="a.pts:1: .* is no number of points"):
+  with pytest.raises(UserError, match=r"a.pts:1: .* is no number of points"):
     open_cloud(path)

@@ -58,5 +58,5 @@ def test_a_file_without_line_ends_is_no_text(tmp_path, monkeypatch):
 def test_a_promise_without_room_is_refused_on_opening(tmp_path, name, head):
   path = tmp_path / name
   path.write_text(head + "1 2 3\n" * 5)
-  with pytest.raises(UserError, match="promises 1,000,000,000 points.* room for 5 "):
+  with pytest.raises(UserError, match=r"promises 1,000,000,000 points.* room for 5 "):
     open_cloud(path)
