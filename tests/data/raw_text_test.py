@@ -76,3 +76,10 @@ def test_a_csv_without_a_column_or_with_a_short_row_is_named(tmp_path):
   path.write_text("area,block_id\ncambridge\n")
   with pytest.raises(UserError, match=r"lists.csv:2: 1 values, want 2"):
     raw_text.read_csv(path, ("area", "block_id"))
+
+
+def test_a_byte_order_mark_alone_is_an_empty_file(tmp_path):
+  path = tmp_path / "a.csv"
+  path.write_bytes(b"\xef\xbb\xbf\n")
+  with pytest.raises(UserError, match=r"empty \(4 bytes\)"):
+    raw_text.read_csv(path, ("x",))

@@ -26,8 +26,6 @@ def read_text(path: Path) -> str:
     raise UserError(f"{path}: no such file") from error
   except IsADirectoryError as error:
     raise UserError(f"{path}: is a folder; want a file") from error
-  if not data.strip():
-    raise UserError(f"{path}: empty ({len(data)} bytes); fetch the file again")
   try:
     text = data.decode("utf-8-sig")
   except UnicodeDecodeError as error:
@@ -35,6 +33,8 @@ def read_text(path: Path) -> str:
       f"{path}: no UTF-8 text (byte {error.start} is {data[error.start]:#04x}); "
       "fetch the file again, or save it as UTF-8"
     ) from error
+  if not text.strip():  # nothing but a byte order mark
+    raise UserError(f"{path}: empty ({len(data)} bytes); fetch the file again")
   return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -68,3 +68,10 @@ def test_a_bad_map_is_named(tmp_path, text, words):
 def test_an_unknown_scheme_suggests_the_nearest():
   with pytest.raises(UserError, match="did you mean 'sensaturban'"):
     class_map("sensaturbn", None, True)
+
+
+def test_a_raised_digit_is_no_class(tmp_path):
+  path = tmp_path / "a.json"
+  path.write_text('{"²": "Ground"}', encoding="utf-8")
+  with pytest.raises(UserError, match="want a class from"):
+    class_map(str(path), None, True)

@@ -164,3 +164,20 @@ def test_input_that_is_not_there_is_named(tmp_path, text, words):
   (tmp_path / "b.ply").write_text("x")
   with pytest.raises(UserError, match=words):
     find_clouds(text.format(tmp_path))
+
+
+@pytest.mark.parametrize("tail", [",", ",,b.las", ", "])
+def test_an_empty_name_in_a_list_is_not_the_current_folder(tmp_path, monkeypatch, tail):
+  for name in ("a.las", "b.las", "c.las"):
+    (tmp_path / name).write_bytes(b"x")
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(UserError, match="empty name between its commas"):
+    find_clouds("a.las" + tail)
+
+
+@pytest.mark.parametrize("text", ["nan\n", "1e999\n1 2 3\n", "-5\n1 2 3\n"])
+def test_a_count_of_points_is_a_number(tmp_path, text):
+  path = tmp_path / "a.pts"
+  path.write_text(text)
+  with pytest.raises(UserError, match=r"a.pts:1: .* is no number of points"):
+    open_cloud(path)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.clouds import town, write_text
+from urbex.core.errors import UserError
 from urbex.data.clouds import table
 from urbex.data.clouds.opening import open_cloud
 
@@ -37,3 +38,25 @@ def test_a_file_without_line_ends_is_no_text(tmp_path, monkeypatch):
   path.write_text("1 2 3\n" + "4" * (3 * table.LONGEST_LINE))
   with pytest.raises(table.UserError, match="a line without end"):
     list(open_cloud(path).rows())
+
+
+@pytest.mark.parametrize(
+  ("name", "head"),
+  [
+    (
+      "a.ply",
+      "ply\nformat ascii 1.0\nelement vertex 1000000000\nproperty float x\n"
+      "property float y\nproperty float z\nend_header\n",
+    ),
+    (
+      "a.pcd",
+      "VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nPOINTS 1000000000\n"
+      "DATA ascii\n",
+    ),
+  ],
+)
+def test_a_promise_without_room_is_refused_on_opening(tmp_path, name, head):
+  path = tmp_path / name
+  path.write_text(head + "1 2 3\n" * 5)
+  with pytest.raises(UserError, match=r"promises 1,000,000,000 points.* room for 5 "):
+    open_cloud(path)

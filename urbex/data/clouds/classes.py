@@ -82,7 +82,7 @@ def _from_file(path: Path) -> ClassMap:
   known_256[NO_LABEL] = True
   for key in sorted(rows, key=lambda k: (k == OTHERS, k.zfill(3))):
     name = rows[key]
-    listed = key.isdigit() and int(key) < NO_LABEL
+    listed = key.isdecimal() and int(key) < NO_LABEL
     if not isinstance(name, str) or not (listed or key == OTHERS):
       raise UserError(
         f'{path}: {key!r}: {name!r}; want a class from "0" to "254" or "{OTHERS}", '

@@ -63,6 +63,8 @@ def find_clouds(text: str) -> list[Path]:
     )
   found: list[Path] = []
   for word in text.split(",") if not Path(text).exists() else [text]:
+    if not word.strip():  # as a path it would be the current folder
+      raise UserError(f"config.input: {text!r} has an empty name between its commas")
     path = Path(word.strip())
     if path.is_dir():
       inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)

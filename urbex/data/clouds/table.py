@@ -59,6 +59,20 @@ class TextTable(CloudFile):
     self._keep_C = np.zeros(len(header.fields), bool)
     wanted = (*roles.xyz, *(roles.rgb or ()), roles.packed, roles.label)
     self._keep_C[[place for place in wanted if place >= 0]] = True
+    self._check_room()
+
+  def _check_room(self) -> None:
+    """Holds a promised count to the size: whoever reads may reserve by it."""
+    promised = self.header.points or 0
+    # A column has a separator or line end (the last one may lack), and a digit unless
+    # commas and the like stand around nothing.
+    least = len(self._keep_C) * (2 if self._separator == numbers.SPACE else 1)
+    room = max(self.size - self._offset + 1, 0) // max(least, 1)
+    if promised > room:
+      raise UserError(
+        f"{self.header.path}: the header promises {promised:,} points, the file has "
+        f"room for {room:,} ({self.size:,} bytes); it is cut: get a whole copy"
+      )
 
   @property
   def is_small(self) -> bool:

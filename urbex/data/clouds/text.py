@@ -1,5 +1,6 @@
 """Reads text files of points: TXT, CSV, XYZ, PTS, with or without a line of names."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -85,7 +86,13 @@ class _Layout:
         if len(words) > 1 or self.promised is not None or words[0].find(".") >= 0:
           self.first, self.separator = words, separator
           return
-        self.promised = int(float(words[0]))
+        count = float(words[0])
+        if not (math.isfinite(count) and count >= 0):
+          raise UserError(
+            f"{path}:{self.line + 1}: {text[:60]!r} alone in a line is no number of "
+            "points; want a count, or x, y and z"
+          )
+        self.promised = int(count)
       elif {role_of(word) for word in words} >= {"x", "y", "z"}:
         self.names, self.separator = words, separator
       elif text and text == bare:
