@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support import cityrefer_mini as mini
-from urbex import launch
+from urbex import launch, prepare_cityrefer
+from urbex.core.errors import NoSpaceError, UserError
 from urbex.core.files import read_json, read_jsonl
 from urbex.data.osm_pbf import packaged_extract
 from urbex.data.records import LABELS
@@ -435,8 +436,30 @@ def test_a_division_of_ones_own_is_used(copy, output, tmp_path, capsys):
   path = tmp_path / "splits.json"
   path.write_text(json.dumps(division))
   fresh = tmp_path / "own"
+  assert prepare(copy, fresh) == 0
+  assert len(open_scenes(fresh)) > 1
   assert prepare(copy, fresh, f"--config.splits.file={path}") == 0
+  # Whoever opens the folder opens every store: none of the other division is left.
   (scene,) = open_scenes(fresh).values()
+  assert "this division does not use it" in capsys.readouterr().out
   assert {q.target_id: q.split for q in scene.queries}.items() <= (
     division["objects"]["cambridge_block_4"].items()
   )
+
+
+@pytest.mark.parametrize(
+  ("error", "said"),
+  [
+    (NoSpaceError("x: no space left on the device"), "x: no space left"),
+    (UserError("x.ply: is cut"), "no store could be made of any of"),
+  ],
+)
+def test_a_full_disk_is_no_damaged_cloud_and_no_store_no_success(
+  copy, tmp_path, monkeypatch, capsys, error, said
+):
+  def fail(*_):
+    raise error
+
+  monkeypatch.setattr(prepare_cityrefer, "_build", fail)
+  assert said in refusal(capsys, copy, tmp_path / "out")
+  assert not (tmp_path / "out" / "report.md").exists()

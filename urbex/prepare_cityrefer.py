@@ -3,13 +3,14 @@
 import dataclasses
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from urbex.city_stamp import source_hash
-from urbex.core.errors import UserError
+from urbex.core.errors import NoSpaceError, UserError
 from urbex.core.files import read_json, write_json, write_jsonl, write_text
 from urbex.core.lock import hold
 from urbex.core.run import Run
@@ -139,11 +140,15 @@ def build_stores(
 ) -> dict[str, int]:
   """Builds the scenes' stores; returns the points of each.
 
-  A cloud that turns out damaged costs its scene alone.
+  A cloud that turns out damaged costs its scene alone. Stores that an earlier division
+  left are removed: whoever opens the folder opens all of it.
+
+  Raises:
+    UserError: no store could be made, or the disk is full.
   """
   built = output / BUILT
   done = read_json(built) if built.exists() else {}
-  points, start = {}, time.monotonic()
+  points, start, reason = {}, time.monotonic(), None
   for number, (scene, table) in enumerate(tables.items(), start=1):
     path = download.files.clouds[scene]
     digest = _digest(path, table, store)
@@ -152,7 +157,10 @@ def build_stores(
         _build(path, table, output / scene, store)
         done[scene] = digest
         write_json(built, done)
+    except NoSpaceError:
+      raise
     except UserError as error:
+      reason = error
       ledger.note("unreadable", scene, str(error))
       ledger.note("no-cloud", scene, "is described, and no store could be made of it")
       continue
@@ -163,6 +171,15 @@ def build_stores(
       f"{len(table.instances)} objects, {len(table.queries)} queries"
       + (f", about {left_s:.0f} s left" if left_s > 2 else "")
     )
+  if not points:
+    raise UserError(
+      f"{output}: no store could be made of any of {len(tables)} scenes; of the last: "
+      f"{reason}"
+    )
+  for scene in sorted(done.keys() - points.keys()):
+    shutil.rmtree(output / scene, ignore_errors=True)
+    write_json(built, {kept: done[kept] for kept in done if kept in points})
+    _say(f"{scene}: its store is removed, for this division does not use it")
   return points
 
 

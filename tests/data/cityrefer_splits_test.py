@@ -47,6 +47,8 @@ def test_too_few_scenes_are_refused():
     splits.choose_scenes(SCENES, LISTS, SplitSettings(scenes=40))
   with pytest.raises(UserError, match=r"none is left to train in"):
     splits.choose_scenes(SCENES[:3], {}, SplitSettings(held_out=3))
+  with pytest.raises(UserError, match="3 of 2 scenes are held out; none is left"):
+    splits.choose_scenes(SCENES[:12], {}, SplitSettings(scenes=2, held_out=3))
 
 
 @given(st.integers(0, 60), st.integers(0, 5))

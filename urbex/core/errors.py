@@ -1,4 +1,4 @@
-"""The one exception whose message is written for the person at the keyboard."""
+"""The exceptions whose messages are written for the person at the keyboard."""
 
 
 class UserError(Exception):
@@ -8,3 +8,7 @@ class UserError(Exception):
   to do. The launcher prints it without a traceback and exits with status 2; every
   other exception is our own bug and keeps its traceback.
   """
+
+
+class NoSpaceError(UserError):
+  """Says that the disk is full: no fault of what was being read."""

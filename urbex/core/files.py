@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from urbex.core.errors import UserError
+from urbex.core.errors import NoSpaceError, UserError
 
 
 @contextlib.contextmanager
 def full_disk_is_told(path: str | os.PathLike) -> Iterator[None]:
-  """Turns a full disk, met while writing for `path`, into a `UserError`."""
+  """Turns a full disk, met while writing for `path`, into a `NoSpaceError`."""
   try:
     yield
   except OSError as error:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
       raise
-    raise UserError(
+    raise NoSpaceError(
       f"{path}: no space left on the device; free some space (nothing was half "
       "written) and run the same command again"
     ) from error

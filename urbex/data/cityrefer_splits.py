@@ -94,7 +94,7 @@ def choose_scenes(
   share = n_foreign / len(ranked) if n_foreign else 0.25
   n_out = settings.held_out or int(wanted * share + 0.5)
   outside = ranked[:n_out]
-  inside = [s for s in ranked[n_out:] if s not in foreign][: wanted - n_out]
+  inside = [s for s in ranked[n_out:] if s not in foreign][: max(wanted - n_out, 0)]
   if not inside:
     raise UserError(
       f"config.splits: {len(outside)} of {wanted} scenes are held out; none is left "
