@@ -222,3 +222,39 @@ def test_real_models_are_read_whole(real_data, name, buildings, crs):
   kinds = {f.surface for o in found.objects if o.kind == "Building" for f in o.faces}
   if name != "delft":
     assert {"RoofSurface", "WallSurface", "GroundSurface"} <= kinds
+
+
+def _mutate(value, path, new):
+  *names, last = path
+  for name in names:
+    value = value[name]
+  value[last] = new
+
+
+GEOMETRY = ("CityObjects", "a", "geometry", 0)
+
+
+@pytest.mark.parametrize(
+  ("path", "new"),
+  [
+    (("CityObjects", "a"), [1]),
+    (("CityObjects", "a", "attributes"), [1]),
+    (("CityObjects", "a", "geometry"), [1]),
+    ((*GEOMETRY, "boundaries"), None),
+    ((*GEOMETRY, "boundaries", 0, 0, 0), [0.5, 1, 2]),
+    ((*GEOMETRY, "semantics", "values"), [[9] * 6]),
+    ((*GEOMETRY, "semantics", "values"), [["x"] * 6]),
+    ((*GEOMETRY, "semantics", "surfaces", 0), None),
+    (("vertices", 0), [float("nan"), 0, 0]),
+    (("vertices", 0), [10**400, 0, 0]),
+  ],
+)
+def test_a_field_of_another_kind_is_named_with_its_object(tmp_path, path, new):
+  value = json.loads(json.dumps(model()))  # its parts are shared
+  _mutate(value, path, new)
+  with pytest.raises(UserError, match=r"model\.city\.json: (object '?a'?|vert)"):
+    read(tmp_path, value)
+
+
+def test_metadata_of_another_kind_is_no_reference_system(tmp_path):
+  assert read(tmp_path, model(metadata=[1])).crs is None

@@ -18,6 +18,7 @@ from urbex.data.expressions import parse
 from urbex.geo import affine
 from urbex.scene.store import open_scenes
 from urbex.stpls3d import stages
+from urbex.stpls3d.review import key
 
 
 def build(raw, work, *words):
@@ -167,12 +168,19 @@ def test_what_a_person_drops_is_gone(raw, copy):
   assert first["text"].replace("'", "&#39;") in text
   assert "data:image/jpeg;base64," in text
   review = sheet.with_name("review.json")
-  review.write_text(json.dumps({"USC/landmarks/0": "drop", "USC/landmarks/1": "keep"}))
+  one, two = (
+    key("USC", "landmarks", row)
+    for row in stage(copy, "5_filter", "USC")["landmarks"]["kept"][:2]
+  )
+  assert one in text and two in text
+  words = {one: "drop", two: "keep", "USC/landmarks/0": "drop"}
+  review.write_text(json.dumps(words))
   before = open_scenes(copy / "stpls3d")["stpls3d_USC"].queries
   assert build(raw, copy, "--config.steps=stpls3d_convert") == 0
   after = open_scenes(copy / "stpls3d")["stpls3d_USC"].queries
   assert [q.text for q in after] == [q.text for q in before[1:]]
-  assert "are reviewed" in (copy / "stages" / "6_convert" / "report.md").read_text()
+  report = (copy / "stages" / "6_convert" / "report.md").read_text()
+  assert "are reviewed; 1 decisions are about expressions that are no longer" in report
   review.write_text('{"USC/landmarks/0": "maybe"}')
   assert build(raw, copy, "--config.steps=stpls3d_convert") == 2
 

@@ -122,7 +122,8 @@ def _crs(head: dict) -> str | None:
   1.0 writes a URN (urn:ogc:def:crs:EPSG::28992), later versions a URL that ends in
   /EPSG/0/28992; the number is last in both.
   """
-  text = (head.get("metadata") or {}).get("referenceSystem")
+  metadata = head.get("metadata")
+  text = metadata.get("referenceSystem") if isinstance(metadata, dict) else None
   if not isinstance(text, str):
     return None
   number = text.replace("/", ":").split(":")[-1]
@@ -135,16 +136,31 @@ def _collect(
   xyz_V3 = _positions(path, vertices, head.get("transform"))
   objects = part.get("CityObjects", {})
   for id, value in objects.items():
-    faces = [
-      face
-      for geometry in _most_detailed(value)
-      for face in _faces(path, id, geometry, xyz_V3)
-    ]
-    if not faces:
-      continue
-    top_id, top = _top(path, id, value, objects)
-    attributes = {**(top.get("attributes") or {}), **(value.get("attributes") or {})}
-    yield CityObject(top_id, top.get("type", ""), attributes, tuple(faces))
+    try:
+      made = _object(path, id, value, objects, xyz_V3)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+      raise UserError(
+        f"{path}: object {id!r:.60} is not laid out as CityJSON wants "
+        f"({error!r:.120}); mend it, or leave it out"
+      ) from error
+    if made is not None:
+      yield made
+
+
+def _object(
+  path: Path, id: str, value: dict, objects: dict, xyz_V3: np.ndarray
+) -> CityObject | None:
+  """Returns an object with its faces; None of one that has none."""
+  faces = [
+    face
+    for geometry in _most_detailed(value)
+    for face in _faces(path, id, geometry, xyz_V3)
+  ]
+  if not faces:
+    return None
+  top_id, top = _top(path, id, value, objects)
+  attributes = {**(top.get("attributes") or {}), **(value.get("attributes") or {})}
+  return CityObject(top_id, top.get("type", ""), attributes, tuple(faces))
 
 
 def _top(path: Path, id: str, value: dict, objects: dict) -> tuple[str, dict]:
@@ -164,10 +180,13 @@ def _positions(path: Path, vertices: list, transform: dict | None) -> np.ndarray
     xyz_V3 = np.array(vertices, np.float64).reshape(-1, 3)
     if transform:
       xyz_V3 = xyz_V3 * transform["scale"] + transform["translate"]
-  except (ValueError, TypeError, KeyError) as error:
+  except (ValueError, TypeError, KeyError, OverflowError) as error:
     raise UserError(
       f"{path}: vertices or transform are not triples of numbers ({error})"
     ) from error
+  if not np.isfinite(xyz_V3).all():
+    vertex = int(np.flatnonzero(~np.isfinite(xyz_V3).all(axis=1))[0])
+    raise UserError(f"{path}: vertex {vertex} is {xyz_V3[vertex]}; want finite numbers")
   return xyz_V3
 
 
@@ -202,7 +221,10 @@ def _faces(path: Path, id: str, geometry: dict, xyz_V3: np.ndarray) -> Iterator[
 
 
 def _indices(ring: list, size: int) -> np.ndarray:
-  index_M = np.array(ring, np.int64)
+  index_M = np.array(ring)
+  if len(ring) and index_M.dtype.kind != "i":
+    raise TypeError(f"{str(ring)[:40]}, want whole numbers")
+  index_M = index_M.astype(np.int64)
   if index_M.ndim != 1 or (
     len(index_M) and not 0 <= index_M.min() <= index_M.max() < size
   ):

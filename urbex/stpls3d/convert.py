@@ -1,6 +1,7 @@
 """Stage 6: scene stores with queries, one folder with landmarks and one without."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from urbex.scene.build import Tables
 from urbex.scene.retable import with_tables
 from urbex.stpls3d import stages
 from urbex.stpls3d.expressions import VARIANTS
-from urbex.stpls3d.review import key, read_review
+from urbex.stpls3d.review import REVIEW, key, read_review
 
 
 def folder_of(config: Any, variant: str) -> Path:
@@ -35,6 +36,9 @@ def convert(config: Any, run: Run | None = None) -> None:
   del run
   review = read_review(config)
   note = "reviewed" if review is not None else "not reviewed by a person"
+  if gone := _gone(config, review or {}):
+    note += f"; {gone} decisions are about expressions that are no longer there"
+    stages.say(6, f"of {REVIEW}, {gone} decisions are about expressions that are gone")
   lines = [
     f"Expressions are {note}.\n",
     "| folder | scene | queries | objects | hash |",
@@ -57,6 +61,17 @@ def convert(config: Any, run: Run | None = None) -> None:
   stages.write_report(config, 6, lines)
 
 
+def _gone(config: Any, review: Mapping[str, str]) -> int:
+  """Counts the decisions about expressions that stage 5 no longer keeps."""
+  there = {
+    key(scene, variant, row)
+    for scene in stages.scenes_of(config)
+    for variant in VARIANTS
+    for row in stages.read_stage(config, 5, scene)[variant]["kept"]
+  }
+  return len(review.keys() - there)
+
+
 def _convert(
   config: Any, variant: str, scene: str, path: Path, review: dict[str, str] | None
 ) -> list[Query]:
@@ -65,7 +80,7 @@ def _convert(
   finder = NameFinder(landmarks)
   queries = []
   for number, row in enumerate(five[variant]["kept"]):
-    if (review or {}).get(key(scene, variant, number), "keep") == "drop":
+    if (review or {}).get(key(scene, variant, row), "keep") == "drop":
       continue
     queries.append(
       Query(

@@ -2,6 +2,8 @@
 
 import base64
 import dataclasses
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ def filter_expressions(config: Any, run: Run | None = None) -> None:
       row = [scene, variant, len(four[variant]), len(one["kept"])]
       row += [one["dropped"][why] for why in refer_filter.WHY]
       lines.append(f"| {' | '.join(map(str, row))} |")
-      rows += [(key(scene, variant, n), w) for n, w in enumerate(one["kept"])]
+      rows += [(key(scene, variant, w), w) for w in one["kept"]]
     kept = ", ".join(f"{len(made[v]['kept'])} {v}" for v in VARIANTS)
     stages.say(5, f"{scene}: kept {kept}")
   folder = Path(config.work) / stages.STAGES[4]
@@ -66,9 +68,10 @@ def filter_expressions(config: Any, run: Run | None = None) -> None:
   stages.say(5, f"look at {folder / 'review.html'}; what it saves goes beside it")
 
 
-def key(scene: str, variant: str, number: int) -> str:
-  """Names an expression in the review."""
-  return f"{scene}/{variant}/{number}"
+def key(scene: str, variant: str, row: Mapping[str, Any]) -> str:
+  """Names an expression in the review: by what it says of what, wherever it stands."""
+  said = hashlib.sha256(f"{row['target_id']}\n{row['text']}".encode()).hexdigest()
+  return f"{scene}/{variant}/{said[:12]}"
 
 
 def _sifted(config: Any, scene: str, four: dict, settings: FilterSettings) -> dict:
