@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from urbex.core import seeds
-from urbex.loops.generate import GenerateSettings
+from urbex.loops.generate import GenerateSettings, Key
 from urbex.loops.policy import Policy
 from urbex.model import chat
 from urbex.rollout.encoder import Encoder, Run
@@ -29,16 +29,6 @@ class Question:
 
   text: str
   pictures: tuple[np.ndarray, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Key:
-  """An answer's place in the seed's randomness: its question, wherever it is asked."""
-
-  seed: int
-  step: int = 0
-  question: int = 0
-  rollout: int = 0
 
 
 class Answerer:
@@ -97,7 +87,7 @@ class Answerer:
     turns = self._engine.decode({row: builder for row, (builder, _) in asked.items()})
     return [asked[row][0].append_policy(*turns[row]) for row in range(len(questions))]
 
-  def _begin(self, question: Question) -> tuple[TrajectoryBuilder, _Key]:
+  def _begin(self, question: Question) -> tuple[TrajectoryBuilder, Key]:
     images = tuple(self._encoder.image(picture) for picture in question.pictures)
     parts = [*[chat.IMAGE] * len(images), question.text]
     runs = self._encoder.rendered(
@@ -106,7 +96,7 @@ class Answerer:
     key = seeds.seed32(
       self._settings.seed, "answer", question.text, *(i.key.hex() for i in images)
     )
-    return self._builder(runs, len(images)), _Key(key)
+    return self._builder(runs, len(images)), Key(key)
 
   def _builder(self, runs: list[Run], images: int) -> TrajectoryBuilder:
     room = self._settings.max_tokens

@@ -45,7 +45,7 @@ class GenerateSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Key:
+class Key:
   """The answer's place in the seed's randomness."""
 
   seed: int
@@ -73,7 +73,7 @@ def generate_tokens(talk: Talk, settings: GenerateSettings) -> Iterator[list[int
   )
   params = talk.policy.params
   engine = Engine(weight_copier(params)(params), talk.policy.config, 1, how)
-  engine.fill({0: (builder, _Key(settings.seed))})
+  engine.fill({0: (builder, Key(settings.seed))})
   while builder.room:
     ids_T, logp_T = engine.decode({0: builder})[0]
     builder.append_policy(ids_T, logp_T)
