@@ -153,7 +153,12 @@ BAD: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
     "a.txt", lambda d: b"x,y,z\n1,2,3\n4,5,6\n4,5,-1e300\n", r"row 2 .*z -1e\+300",
   ),
   "text carriage returns": ("a.txt", lambda d: b"1 2 3\r4 5 6\r", "carriage returns"),
-  "pts count": ("a.pts", lambda d: b"9\n" + b"1 2 3\n" * 8, "promises 9 .*holds 8"),
+  "pts count": (
+    "a.pts", lambda d: b"9\n" + b"1.5 2.5 3.5\n" * 8, "promises 9 .*holds 8",
+  ),
+  "pts count without room": (
+    "a.pts", lambda d: b"9\n" + b"1 2 3\n" * 8, "promises 9 .*room for 8",
+  ),
   "pcd cut": ("a.pcd", lambda d: pcd_bytes(town())[:-9], "promises 600"),
   "pcd header cut": ("a.pcd", lambda d: pcd_bytes(town())[:90], "header is cut"),
   "pcd packed cut": (
