@@ -90,7 +90,17 @@ def write(
   new_v_BTJE: jax.Array,
   slot_BT: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-  """Returns one layer with token (b, t) at slot_BT[b, t]; slots ≥ S are dropped."""
+  """Returns one layer with token (b, t) at slot_BT[b, t]; slots ≥ S are dropped.
+
+  Of one row's one token XLA's CPU backend makes two dynamic-update-slices, one for the
+  loop's state and one for attention, and copies the layer's whole cache four times for
+  them. Beside a second token, which is dropped, it stays a scatter in place.
+  """
+  if slot_BT.size == 1:
+    new_k_BTJE, new_v_BTJE = (
+      jnp.repeat(new, 2, axis=1) for new in (new_k_BTJE, new_v_BTJE)
+    )
+    slot_BT = jnp.append(slot_BT, jnp.full_like(slot_BT, v_BJSE.shape[2]), axis=1)
   row_B1 = jnp.arange(slot_BT.shape[0])[:, None]
   k_BJES = k_BJES.at[row_B1, :, :, slot_BT].set(
     new_k_BTJE.astype(k_BJES.dtype), mode="drop"
