@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support import qwen3_vl_cases as cases
+from urbex.core import seeds
 from urbex.model import cache as kv
 from urbex.model import qwen3_vl
 from urbex.model.config import ModelConfig
@@ -250,6 +251,46 @@ def test_a_probe_sees_every_layer_and_changes_nothing(params, config, whole):
   assert not np.allclose(queries[0], queries[1])
   _, ((_, scanned),) = run(dataclasses.replace(config, scan=True))
   np.testing.assert_allclose(scanned, np.stack(queries), rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_an_opening_that_rows_share_is_run_once_and_changes_nothing(
+  params, config, scan
+):
+  """Hidden states, every gradient, and what a probe sees of the queries after it."""
+  case, shared = cases.CASES["right_padded"], 7
+  rows = len(case.ids_BT)
+  same_BP = np.tile(np.arange(5, 5 + shared, dtype=np.int32), (rows, 1))
+  longer = dataclasses.replace(
+    case,
+    ids_BT=np.concatenate([same_BP, case.ids_BT], axis=1),
+    valid_BT=np.concatenate([np.ones_like(same_BP, bool), case.valid_BT], axis=1),
+  )
+  given = cases.inputs(longer, config, width=longer.ids_BT.shape[1])
+  config = dataclasses.replace(config, scan=scan)
+  weight_BT1 = seeds.generator(5, "shared").normal(size=given.tokens.ids_BT.shape)
+  weight_BT1 = (weight_BT1 * given.tokens.valid_BT)[..., None]
+
+  def run(params, shared):
+    features = cases.features(params, config, given)
+    hidden_BTD, probed = qwen3_vl.forward_probed(
+      params, config, given.tokens, features, lambda q, k, mask: (q, k), False, shared
+    )
+    # Scanned layers' results are stacked.
+    first = jax.tree.map(lambda leaf: leaf[0], probed[0]) if scan else probed[0][0]
+    return (hidden_BTD * weight_BT1).sum(), (hidden_BTD, first)
+
+  run = cases.jit(jax.grad(run, has_aux=True), static_argnums=1)
+  grads, (hidden_BTD, (q_BTHE, k_BSJE)) = run(params, shared)
+  wanted, (wanted_BTD, (wanted_q, wanted_k)) = run(params, 0)
+  np.testing.assert_allclose(q_BTHE, wanted_q[:, shared:], **CLOSE)
+  np.testing.assert_allclose(k_BSJE, wanted_k, **CLOSE)
+  valid_BT = given.tokens.valid_BT
+  np.testing.assert_allclose(
+    np.asarray(hidden_BTD)[valid_BT], np.asarray(wanted_BTD)[valid_BT], **CLOSE
+  )
+  for one, other in zip(jax.tree.leaves(grads), jax.tree.leaves(wanted)):
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * np.abs(other).max())
 
 
 def test_padding_is_finite_and_changes_nothing(params, config):

@@ -138,8 +138,10 @@ def _object_at(trajectory: Trajectory, glance: Glance) -> np.ndarray:
   return np.flatnonzero(trajectory.image_T == glance.image)[its_N]
 
 
-def probe(batch: Batch, wanted: Gaze) -> Probe:
+def probe(batch: Batch, wanted: Gaze, shared: int = 0) -> Probe:
   """Returns what `forward_probed` needs to measure every layer's gaze.
+
+  `shared` is what it is given: the tokens before are no queries.
 
   The probe gives (sum, count) for reading and for looking: the cross-entropy in nats
   of the attention of each of the first key head's queries, summed over them and over
@@ -148,6 +150,7 @@ def probe(batch: Batch, wanted: Gaze) -> Probe:
   """
   writes_BT = jnp.roll(jnp.asarray(batch.policy_BT), -1, axis=1).at[:, -1].set(False)
   turn_BTK = jax.nn.one_hot(batch.turn_BT, TURNS) * writes_BT[..., None]
+  turn_BTK = turn_BTK[:, shared:]
   read_BHTS = jnp.einsum("BTK,BKHS->BHTS", turn_BTK, wanted.read_BKHS)
   look_BTS = jnp.einsum("BTK,BKS->BTS", turn_BTK, wanted.look_BKS)
 

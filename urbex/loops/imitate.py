@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from urbex.core.types import Params
 from urbex.loops import gaze as gazes
@@ -17,6 +18,7 @@ from urbex.rl import losses
 from urbex.rl.logprobs import policy_logprobs
 from urbex.rollout.batch import Batch, BatchShape, batch_shape, collate
 from urbex.rollout.scoring import batch_probed
+from urbex.rollout.trajectory import Trajectory
 
 
 class ImitateTask:
@@ -39,29 +41,34 @@ class ImitateTask:
     """
     self._config, self._makes, self._gaze = policy.config, makes, gaze
     self._allowed_V = policy.allowed_V
-    self._shapes = [
-      _largest([self._need(make(step)) for step in range(probes)]) for make in makes
-    ]
+    self._shapes, self._shared = [], []
+    for make in makes:
+      seen = [[one.trajectory for one in make(step)] for step in range(probes)]
+      self._shapes.append(_largest([batch_shape(batch) for batch in seen]))
+      self._shared.append(opening([one for batch in seen for one in batch]))
 
-  @staticmethod
-  def _need(made: list[Demonstration]) -> BatchShape:
-    return batch_shape([one.trajectory for one in made])
+  def batch(self, step: int) -> tuple[Batch, Gaze, int, int]:
+    """Returns the batch, where to look, a bound on policy tokens, how many are shared.
 
-  def batch(self, step: int) -> tuple[Batch, Gaze, int]:
-    """Returns the step's batch, where to look, the bound on its policy tokens."""
+    The last two are static.
+    """
     kind = step % len(self._makes)
     made = self._makes[kind](step)
-    shape = _largest([self._shapes[kind], self._need(made)])
-    batch = collate([one.trajectory for one in made], self._config, shape)
-    return batch, gazes.gaze(made, shape), shape.policy
+    played = [one.trajectory for one in made]
+    shape = _largest([self._shapes[kind], batch_shape(played)])
+    shared = self._shared[kind] if opening(played) >= self._shared[kind] else 0
+    batch = collate(played, self._config, shape)
+    return batch, gazes.gaze(made, shape), shape.policy, shared
 
   def make_step(self, optimizer: Any) -> Callable[..., Any]:
     """Returns the update (donates the state)."""
     allowed_V = jnp.asarray(self._allowed_V)
 
-    @partial(jax.jit, donate_argnums=0, static_argnums=3)
-    def step(state: TrainState, batch: Batch, wanted: Gaze, size: int):
-      loss = partial(_loss, self._config, batch, wanted, allowed_V, size, self._gaze)
+    @partial(jax.jit, donate_argnums=0, static_argnums=(3, 4))
+    def step(state: TrainState, batch: Batch, wanted: Gaze, size: int, shared: int):
+      loss = partial(
+        _loss, self._config, batch, wanted, allowed_V, size, shared, self._gaze
+      )
       grads, stats = jax.grad(loss, has_aux=True)(state.params)
       state, extra = apply_gradients(state, grads, optimizer)
       return state, {"grad_norm": extra["grad_norm"], **stats}
@@ -75,6 +82,7 @@ def _loss(
   wanted: Gaze,
   allowed_V: jax.Array,
   size: int,
+  shared: int,
   weight: float,
   params: Params,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
@@ -83,8 +91,8 @@ def _loss(
   `loss` is the mean negative log-likelihood a token, and there is one for each turn;
   `gaze/read` and `gaze/look`, cross-entropies of attention, are added `weight` times.
   """
-  watch = gazes.probe(batch, wanted) if weight else None
-  hidden_BTD, probed = batch_probed(params, config, batch, watch)
+  watch = gazes.probe(batch, wanted, shared) if weight else None
+  hidden_BTD, probed = batch_probed(params, config, batch, watch, shared=shared)
   logp_BT = policy_logprobs(
     hidden_BTD,
     batch.ids_BT,
@@ -105,6 +113,19 @@ def _loss(
     stats[f"sum/nll/turn{turn}"] = -(logp_BT * at_BT).sum()
     stats[f"count/turn{turn}"] = at_BT.sum()
   return total, stats
+
+
+def opening(trajectories: Sequence[Trajectory]) -> int:
+  """Returns how many tokens of text all begin with, down to a multiple of 16.
+
+  Before any image and any token that is imitated: the system prompt and the tools.
+  """
+  shortest = min(
+    int(np.argmax(np.append((t.image_T >= 0) | t.policy_T, True))) for t in trajectories
+  )
+  ids_BT = np.stack([t.ids_T[:shortest] for t in trajectories])
+  same_T = np.append((ids_BT == ids_BT[0]).all(0), False)
+  return int(np.argmin(same_T)) // 16 * 16
 
 
 def _largest(shapes: Sequence[BatchShape]) -> BatchShape:

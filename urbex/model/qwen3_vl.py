@@ -113,8 +113,13 @@ def _at_images(feature_BND: jax.Array, tokens: Tokens) -> jax.Array:
   return jnp.take_along_axis(feature_BND, index_BT1, axis=1)
 
 
-def _embed(model: Qwen3VL, tokens: Tokens, features: RowFeatures | None):
-  """Returns token embeddings with image tokens replaced, and the deepstack adder."""
+def _embed(
+  model: Qwen3VL, tokens: Tokens, features: RowFeatures | None, shared: int = 0
+):
+  """Returns token embeddings with image tokens replaced, and the deepstack adder.
+
+  The adder takes the tokens after the first `shared`, which hold no image.
+  """
   chex.assert_rank(tokens.ids_BT, 2)
   chex.assert_shape(tokens.position_3BT, (3, *tokens.ids_BT.shape))
   chex.assert_equal_shape([tokens.ids_BT, tokens.image_index_BT, tokens.valid_BT])
@@ -125,8 +130,8 @@ def _embed(model: Qwen3VL, tokens: Tokens, features: RowFeatures | None):
   main_BTD = _at_images(features.main_BND, tokens).astype(x_BTD.dtype)
 
   def add_deep(x_BTD, k):
-    deep_BTD = _at_images(features.deep_KBND[k], tokens).astype(x_BTD.dtype)
-    return x_BTD + jnp.where(image_BT1, deep_BTD, 0)
+    deep_BTD = _at_images(features.deep_KBND[k], tokens)[:, shared:]
+    return x_BTD + jnp.where(image_BT1[:, shared:], deep_BTD.astype(x_BTD.dtype), 0)
 
   return jnp.where(image_BT1, main_BTD, x_BTD), add_deep, len(features.deep_KBND)
 
@@ -153,6 +158,7 @@ def forward_probed(
   features: RowFeatures | None,
   probe: Probe | None,
   remat: bool = False,
+  shared: int = 0,
 ) -> tuple[jax.Array, Any]:
   """Runs `forward` and, beside it, `probe` on every layer's queries and keys.
 
@@ -163,13 +169,15 @@ def forward_probed(
     features: the rows' images.
     probe: (q [B, T, H, E], k [B, S, J, E], may-see mask [B, T, S]) to anything.
     remat: recompute layers in the backward pass.
+    shared: P tokens of text that every row begins with, unpadded, and that are run
+      once; `probe` then sees the T − P queries after them.
 
   Returns:
     Hidden states, and a one-tuple of the probe's results for every layer: stacked
     on a leading axis when the config scans, else a list of them.
   """
   model = bind(params, config)
-  x_BTD, add_deep, taps = _embed(model, tokens, features)
+  x_BTD, add_deep, taps = _embed(model, tokens, features, shared)
   return model.language_model(
     x_BTD,
     tokens.position_3BT,
@@ -179,6 +187,7 @@ def forward_probed(
     scan=config.scan,
     remat=remat,
     probe=probe,
+    shared=shared,
   )
 
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from urbex.model import attention, layers
 from urbex.model import cache as kv
-from urbex.model import layers
 from urbex.model.config import TextConfig
 
 # (q [B, T, H, E], k [B, S, J, E], mask [B, T, S]) of a layer, to anything.
@@ -39,93 +39,11 @@ def rotation(position_3BT: jax.Array, config: TextConfig, dtype) -> tuple:
   return jnp.cos(angle_BTE).astype(dtype), jnp.sin(angle_BTE).astype(dtype)
 
 
-def attend(
-  q_BTHE: jax.Array, k_BJES: jax.Array, v_BJSE: jax.Array, mask_BTS: jax.Array
-) -> jax.Array:
-  """Attends H query heads to J shared key heads; softmax in fp32.
-
-  A query that may see nothing (padding) gets the mean of the values: finite, unused.
-  """
-  batch, tokens, heads, size = q_BTHE.shape
-  groups = k_BJES.shape[1]
-  q_BJGTE = (
-    (q_BTHE * size**-0.5)
-    .reshape(batch, tokens, groups, heads // groups, size)
-    .transpose(0, 2, 3, 1, 4)
-  )
-  rows = q_BJGTE.reshape(batch, groups, -1, size)
-  att_BJRS = jnp.einsum(
-    "BJRE,BJES->BJRS", rows, k_BJES, preferred_element_type=jnp.float32
-  )
-  att_BJGTS = att_BJRS.reshape(*q_BJGTE.shape[:-1], -1)
-  att_BJGTS = jnp.where(mask_BTS[:, None, None], att_BJGTS, -1e30)
-  att_BJGTS = jax.nn.softmax(att_BJGTS, axis=-1).astype(v_BJSE.dtype)
-  out_BJRE = jnp.einsum("BJRS,BJSE->BJRE", att_BJGTS.reshape(att_BJRS.shape), v_BJSE)
-  out_BTJGE = out_BJRE.reshape(q_BJGTE.shape).transpose(0, 3, 1, 2, 4)
-  return out_BTJGE.reshape(batch, tokens, heads * size).astype(q_BTHE.dtype)
-
-
-# Scores that `extend` holds at once (fp32: 1 GB).
-SCORES = 1 << 28
-
-# Queries whose scores are held at once; also the unit of recomputation backward.
-QUERIES = 512
-
-
-def attend_in_turns(
-  q_BTHE: jax.Array,
-  k_BJES: jax.Array,
-  v_BJSE: jax.Array,
-  mask_BTS: jax.Array,
-  queries: int,
-) -> jax.Array:
-  """Attends for so many queries at a time: `attend`, in little memory.
-
-  The scores of one turn are all that is ever held: the backward pass computes them
-  again. A 4B layer over a row of 12,288 tokens would hold 19 GB of them.
-  """
-  batch, tokens = q_BTHE.shape[:2]
-  if tokens <= queries:
-    return attend(q_BTHE, k_BJES, v_BJSE, mask_BTS)
-  room = -tokens % queries
-
-  def turns(x):
-    x = jnp.pad(x, [(0, 0), (0, room), *[(0, 0)] * (x.ndim - 2)])
-    return x.reshape(batch, -1, queries, *x.shape[2:]).swapaxes(0, 1)
-
-  @jax.checkpoint
-  def turn(part):
-    return attend(part[0], k_BJES, v_BJSE, part[1])
-
-  out_NBCF = jax.lax.map(turn, (turns(q_BTHE), turns(mask_BTS)))
-  return out_NBCF.swapaxes(0, 1).reshape(batch, tokens + room, -1)[:, :tokens]
-
-
-def attend_causally(
-  q_BTHE: jax.Array,
-  k_BJES: jax.Array,
-  v_BJSE: jax.Array,
-  mask_BTS: jax.Array,
-  queries: int = QUERIES,
-) -> jax.Array:
-  """Attends within whole rows, skipping what causality hides: `attend`, but faster.
-
-  Queries go in at most eight blocks; a block sees the keys up to its own end, which
-  leaves 9/16 of the scores to compute and keeps each block's in the cache. Long rows
-  go in four (5/8), each in turns.
-  """
-  tokens = q_BTHE.shape[1]
-  block = max(128, -(-tokens // 8))
-  if block > queries:
-    block = -(-tokens // (4 * queries)) * queries
-  parts = []
-  for start in range(0, tokens, block):
-    end = start + block
-    mask = mask_BTS[:, start:end, :end]
-    k_BJES_seen, v_BJSE_seen = k_BJES[..., :end], v_BJSE[:, :, :end]
-    some = q_BTHE[:, start:end]
-    parts.append(attend_in_turns(some, k_BJES_seen, v_BJSE_seen, mask, queries))
-  return jnp.concatenate(parts, axis=1)
+def _within(q_BTHE, k_BSJE, v_BSJE, mask_BTS) -> jax.Array:
+  """Attends for the last T of rows of S tokens."""
+  k_BJES, v_BJSE = k_BSJE.transpose(0, 2, 3, 1), v_BSJE.swapaxes(1, 2)
+  before = k_BSJE.shape[1] - q_BTHE.shape[1]
+  return attention.attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS, before=before)
 
 
 class Attention(nnx.Module):
@@ -141,13 +59,13 @@ class Attention(nnx.Module):
     self.k_norm = layers.RMSNorm(size, config.rms_eps)
     self.size = size
 
-  def __call__(self, x_BTD: jax.Array, rope, attention: Callable) -> jax.Array:
+  def __call__(self, x_BTD: jax.Array, rope, attend: Callable) -> jax.Array:
     shape = (*x_BTD.shape[:2], -1, self.size)
     x_ND = layers.rows(x_BTD)
     q_BTHE = layers.rotate(self.q_norm(self.q_proj(x_ND).reshape(shape)), *rope)
     k_BTJE = layers.rotate(self.k_norm(self.k_proj(x_ND).reshape(shape)), *rope)
     v_BTJE = self.v_proj(x_ND).reshape(shape)
-    out_BTF = attention(q_BTHE, k_BTJE, v_BTJE)
+    out_BTF = attend(q_BTHE, k_BTJE, v_BTJE)
     return self.o_proj(layers.rows(out_BTF)).reshape(x_BTD.shape)
 
 
@@ -174,8 +92,8 @@ class Layer(nnx.Module):
     self.post_attention_layernorm = layers.RMSNorm(config.width, config.rms_eps)
     self.mlp = Mlp(config, rngs)
 
-  def __call__(self, x_BTD: jax.Array, rope, attention: Callable) -> jax.Array:
-    x_BTD = x_BTD + self.self_attn(self.input_layernorm(x_BTD), rope, attention)
+  def __call__(self, x_BTD: jax.Array, rope, attend: Callable) -> jax.Array:
+    x_BTD = x_BTD + self.self_attn(self.input_layernorm(x_BTD), rope, attend)
     return x_BTD + self.mlp(self.post_attention_layernorm(x_BTD))
 
 
@@ -199,34 +117,60 @@ class TextModel(nnx.Module):
     scan: bool,
     remat: bool,
     probe: Probe | None = None,
+    shared: int = 0,
   ) -> tuple[jax.Array, Any]:
     """Runs whole rows, causally; add_deep(x, k) follows layer k < taps.
+
+    The first `shared` tokens, text that is the same in every row, are run once: row
+    0's. `add_deep` and `probe` get the tokens after them, as queries.
 
     Returns:
       Hidden states, and what `probe` gave of each layer (see `apply_stack`).
     """
     rope = rotation(position_3BT, self.config, x_BTD.dtype)
-    tokens = x_BTD.shape[1]
+    rows, tokens = x_BTD.shape[:2]
     causal_TS = jnp.tril(jnp.ones((tokens, tokens), bool))
     mask_BTS = causal_TS[None] & valid_BT[:, None, :]
+    opening_1PD = None
+    if shared:
+      opening_1PD, x_BTD = x_BTD[:1, :shared], x_BTD[:, shared:]
+      opening_rope = tuple(part[:1, :shared] for part in rope)
+      rope = tuple(part[:, shared:] for part in rope)
+      opening_mask_1PS = mask_BTS[:1, :shared, :shared]
+      mask_BTS = mask_BTS[:, shared:]
 
-    def layer(module, x_BTD, k):
-      seen = []
+    def layer(module, carry, k):
+      opening_1PD, x_BTD = carry
+      opened, seen = [], []
 
-      def attention(q_BTHE, k_BSJE, v_BSJE):
+      def attend_opening(q_1PHE, *kv_1PJE):
+        opened.extend(kv_1PJE)
+        return _within(q_1PHE, *kv_1PJE, opening_mask_1PS)
+
+      def attend(q_BTHE, *kv_BSJE):
+        if opened:
+          kv_BSJE = [
+            jnp.concatenate([jnp.repeat(first, rows, axis=0), rest], axis=1)
+            for first, rest in zip(opened, kv_BSJE)
+          ]
         if probe is not None:
-          seen.append(probe(q_BTHE, k_BSJE, mask_BTS))
-        k_BJES, v_BJSE = k_BSJE.transpose(0, 2, 3, 1), v_BSJE.swapaxes(1, 2)
-        return attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS)
+          seen.append(probe(q_BTHE, kv_BSJE[0], mask_BTS))
+        return _within(q_BTHE, *kv_BSJE, mask_BTS)
 
-      x_BTD = module(x_BTD, rope, attention)
+      if shared:
+        opening_1PD = module(opening_1PD, opening_rope, attend_opening)
+      x_BTD = module(x_BTD, rope, attend)
       if taps and scan:
         x_BTD = jax.lax.cond(k < taps, add_deep, lambda x, _: x, x_BTD, k)
       elif not scan and k < taps:
         x_BTD = add_deep(x_BTD, k)
-      return x_BTD, tuple(seen)
+      return (opening_1PD, x_BTD), tuple(seen)
 
-    x_BTD, seen = layers.apply_stack(self.layers, x_BTD, layer, scan=scan, remat=remat)
+    (opening_1PD, x_BTD), seen = layers.apply_stack(
+      self.layers, (opening_1PD, x_BTD), layer, scan=scan, remat=remat
+    )
+    if shared:
+      x_BTD = jnp.concatenate([jnp.repeat(opening_1PD, rows, axis=0), x_BTD], axis=1)
     return self.norm(x_BTD), seen
 
   def extend(
@@ -254,17 +198,17 @@ class TextModel(nnx.Module):
     def layer(module, x_BTD, k):
       grown = []
 
-      def attention(q_BTHE, k_BTJE, v_BTJE):
+      def attend(q_BTHE, k_BTJE, v_BTJE):
         k_BJES, v_BJSE = kv.write(cache.k[k], cache.v[k], k_BTJE, v_BTJE, slot_BT)
         grown.extend((k_BJES, v_BJSE))
         one = q_BTHE.shape[0] * q_BTHE.shape[2] * cache.capacity
-        queries = max(16, SCORES // one)
+        queries = max(16, attention.SCORES // one)
         if opens:
-          queries = min(queries, QUERIES)
-          return attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
-        return attend_in_turns(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
+          queries = min(queries, attention.QUERIES)
+          return attention.attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
+        return attention.attend_in_turns(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
 
-      x_BTD = module(x_BTD, rope, attention)
+      x_BTD = module(x_BTD, rope, attend)
       return (add_deep(x_BTD, k) if k < taps else x_BTD), tuple(grown)
 
     x_BTD, grown = layers.apply_stack(

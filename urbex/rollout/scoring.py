@@ -59,10 +59,13 @@ def batch_probed(
   batch: Batch,
   probe: Probe | None,
   remat: bool = False,
+  shared: int = 0,
 ) -> tuple[jax.Array, Any]:
   """Returns `batch_hidden` and what `probe` saw (`qwen3_vl.forward_probed`)."""
   features = encode_groups(params, config, batch.groups, remat)
   rows = None
   if features is not None:
     rows = qwen3_vl.gather_rows(features, jnp.asarray(batch.slot_BI))
-  return qwen3_vl.forward_probed(params, config, batch.tokens, rows, probe, remat)
+  return qwen3_vl.forward_probed(
+    params, config, batch.tokens, rows, probe, remat, shared
+  )
