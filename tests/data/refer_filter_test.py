@@ -1,5 +1,7 @@
 """Each rule of the filter drops what it says, and keeps what is right."""
 
+import dataclasses
+
 import pytest
 
 from urbex.core.errors import UserError
@@ -21,8 +23,17 @@ def house(id, x, y, side=10.0, height=6.0, colour="grey"):
   return Instance(id, "Building", (x, y, 0, x + side, y + side, height), "", words)
 
 
-LANDMARKS = [Landmark("Tommy Trojan", "artwork", ((0.0, 30.0),))]
-INSTANCES = [car("c0", 0), car("c1", 20), car("c2", 200, "blue"), house("b0", 40, 40)]
+LANDMARKS = [
+  Landmark("Tommy Trojan", "artwork", ((0.0, 30.0),)),
+  Landmark("Annenberg School", "university", ((424.0, 4.0),)),
+]
+INSTANCES = [
+  car("c0", 0), car("c1", 20), car("c2", 200, "blue"), car("c3", 100),
+  house("b0", 40, 40),
+  house("b1", 300, 300, side=5, height=3, colour="white"),
+  dataclasses.replace(house("b2", 420, 0, 8, 5), landmark_name="Annenberg School"),
+  house("b3", 440, 0, 8, 5),
+]  # fmt: skip
 NAMED = "the red car 20 m south of Tommy Trojan"
 
 
@@ -31,14 +42,38 @@ NAMED = "the red car 20 m south of Tommy Trojan"
   [
     (NAMED, "c0", True, None),
     ("red car by Tommy Trojan", "c0", True, "ambiguous"),
-    ("blue car by Tommy Trojan", "c2", True, None),
+    ("blue car by Tommy Trojan", "c2", True, "misplaced"),
+    ("blue car east of the Tommy Trojan", "c2", True, "misplaced"),
+    ("the blue car 200 m east of Tommy Trojan", "c2", True, None),
+    ("the red car closest to Tommy Trojan", "c0", True, "ambiguous"),
+    ("the red car closest to Tommy Trojan", "c3", True, "misplaced"),
+    ("the blue car closest to Tommy Trojan", "c2", True, None),
+    ("the red car on the north side of Tommy Trojan", "c0", True, "misplaced"),
+    ("the red car 104.5 m to the south-east of Tommy Trojan", "c3", True, None),
+    ("the red car 35 metres from Tommy Trojan", "c1", True, "ambiguous"),
+    ("the red car north of the shop, Tommy Trojan", "c1", True, "ambiguous"),
+    ("a red car near a corner, Tommy Trojan in sight", "c0", True, "ambiguous"),
+    (
+      "the red car 28 m from Tommy Trojan, near Doheny Library",
+      "c0",
+      True,
+      "unknown name",
+    ),
+    ("The L-shaped blue car, an SUV 200 m from Tommy Trojan", "c2", True, None),
     ("the car", "c0", True, "length"),
     (" ".join(["the red car near"] * 12) + " Tommy Trojan", "c0", True, "length"),
     ("the red thing south of Tommy Trojan", "c0", True, "no noun"),
     ("the red car south of the fountain", "c0", True, "no name"),
     (NAMED, "c0", False, "a name"),
-    ("the red car west of the other red one", "c0", False, None),
+    ("the red car west of the other red one", "c0", False, "ambiguous"),
+    ("the red car in front of the tallest building", "c1", False, None),
+    ("the red car in front of the tallest building", "c0", False, "misplaced"),
+    ("the red car nearest the largest building", "c1", False, "ambiguous"),
+    ("the blue car near Doheny Library", "c2", False, "unknown name"),
+    ("THE BLUE CAR NEAR THE LIBRARY", "c2", False, None),
     ("the large brick building over there", "b0", False, None),
+    ("the building that houses the Annenberg School", "b2", True, None),
+    ("the building next to the Annenberg School", "b3", True, "ambiguous"),
   ],
 )
 def test_each_rule(text, target, named, why):
@@ -51,7 +86,7 @@ def test_each_rule(text, target, named, why):
 
 def test_words_said_of_two_objects_go_and_are_counted():
   rows = [Written("c0", NAMED, ""), Written("c1", NAMED.upper(), "")]
-  kept, dropped = sift(rows, INSTANCES, LANDMARKS, True, FilterSettings())
+  kept, dropped = sift(rows, INSTANCES, LANDMARKS, True, FilterSettings(), proven=True)
   assert kept == []
   assert counts(dropped)["repeated"] == 2
   assert counts(dropped)["length"] == 0

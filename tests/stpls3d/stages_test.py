@@ -15,9 +15,12 @@ from urbex import city_stamp, launch
 from urbex.core.files import read_json
 from urbex.data.clouds.opening import open_cloud
 from urbex.data.expressions import parse
+from urbex.data.refer_filter import FilterSettings, counts, sift
+from urbex.data.refer_templates import Written
 from urbex.geo import affine
 from urbex.scene.store import open_scenes
 from urbex.stpls3d import stages
+from urbex.stpls3d.expressions import VARIANTS
 from urbex.stpls3d.review import key
 
 
@@ -107,6 +110,20 @@ def test_the_map_lies_on_the_buildings(built):
     for landmark in matched:
       place = shapely.MultiPoint(landmark["outline"]).convex_hull
       assert footprints[landmark["building"]].distance(place) <= 3.0
+
+
+def test_what_templates_prove_passes_the_checks_of_free_text(built):
+  config = ConfigDict({"work": str(built / "stages")})
+  for scene in mini.SCENES:
+    instances, landmarks, _ = stages.scene_tables(config, scene)
+    for variant, named in VARIANTS.items():
+      rows = stage(built, "5_filter", scene)[variant]["kept"]
+      written = [Written(**row) for row in rows]
+      _, dropped = sift(written, instances, landmarks, named, FilterSettings())
+      count = counts(dropped)
+      # Of a text alone, a van may be a car, and a place's colour the object's.
+      assert count.pop("ambiguous") <= 0.25 * len(written)
+      assert not any(count.values())
 
 
 def test_both_variants_are_stores_of_the_same_points(built):

@@ -16,7 +16,7 @@ from urbex.data.refer_filter import FilterSettings
 from urbex.data.refer_templates import Written
 from urbex.scene.store import open_scene
 from urbex.stpls3d import stages
-from urbex.stpls3d.expressions import VARIANTS
+from urbex.stpls3d.expressions import VARIANTS, ExpressionSettings
 from urbex.stpls3d.questions import from_above
 
 REVIEW = "review.json"
@@ -76,10 +76,13 @@ def key(scene: str, variant: str, row: Mapping[str, Any]) -> str:
 
 def _sifted(config: Any, scene: str, four: dict, settings: FilterSettings) -> dict:
   instances, landmarks, _ = stages.scene_tables(config, scene)
+  proven = section(config, "expressions", ExpressionSettings).source == "templates"
   made = {}
   for variant, named in VARIANTS.items():
     written = [Written(**row) for row in four[variant]]
-    kept, dropped = refer_filter.sift(written, instances, landmarks, named, settings)
+    kept, dropped = refer_filter.sift(
+      written, instances, landmarks, named, settings, proven
+    )
     made[variant] = {
       "kept": [dataclasses.asdict(w) for w in kept],
       "dropped": refer_filter.counts(dropped),
