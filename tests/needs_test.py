@@ -48,6 +48,11 @@ def refusal(capsys, *words):
     ("seed=4294967296", "config.seed: want 0 to 2147483647, found 4294967296"),
     ("city.block_m=1e9", "city.block_m: want 50 to 2000, found 1000000000.0"),
     ("city.cars=-1", "city.cars: want 0 to 5000, found -1"),
+    ("city.held_out=0", "config.city: makes no query of split 'no'"),
+    ("city.max_blocks=1", "raise city.no_queries, city.held_out or city.max_blocks"),
+    ("city.nd_queries=0", "no query of split 'nd', which a later step asks for; raise"),
+    ("store.gsd_m=0.0", "store.gsd_m: want metres above 0, found 0"),
+    ("grpo.tensor=3", "grpo.tensor: 3 does not divide 8 devices"),
   ],
 )
 def test_a_later_steps_settings_are_checked_first(elsewhere, word, message, capsys):

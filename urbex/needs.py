@@ -116,6 +116,15 @@ def check_sections(config: Any) -> None:
     from urbex.loops.grpo import check_schedule
 
     check_schedule(built["optimisation"], built["grpo"])
+  _check_tensor(config)
+  if "city" in config.steps:
+    lacking = sorted(_asked_splits(config, config.steps) - built["city"].splits())
+    if lacking:
+      raise UserError(
+        f"config.city: makes no query of split {lacking[0]!r}, which a later step asks "
+        f"for; raise city.{lacking[0]}_queries"
+        + (", city.held_out or city.max_blocks" if lacking[0] == "no" else "")
+      )
   if "local" in built and built["expressions"].source == "local":
     from urbex.loops.setup import find_policy
     from urbex.model.config import ModelConfig
@@ -188,15 +197,30 @@ def _check_queries(config: Any, steps: Collection[str]) -> None:
   from urbex.loops.queries import split_queries
   from urbex.scene.store import open_scenes
 
-  splits = set()
-  if steps & {"baselines", "before", "eval"}:
-    splits |= set(_value(config, "eval.splits") or ())
-  if "train" in steps:
-    splits.add(_value(config, "grpo.split") or "train")
+  splits = _asked_splits(config, steps)
   if splits:
     scenes = open_scenes(config.data)
     for split in sorted(splits):
       split_queries(scenes, split)
+
+
+def _asked_splits(config: Any, steps: Collection[str]) -> set[str]:
+  """Returns the splits that the steps will ask for."""
+  splits = set()
+  if {"baselines", "before", "eval"}.intersection(steps):
+    splits |= set(_value(config, "eval.splits") or ())
+  if "train" in steps:
+    splits.add(_value(config, "grpo.split") or "train")
+  return splits
+
+
+def _check_tensor(config: Any) -> None:
+  """Raises `UserError` where `grpo.tensor` does not divide this machine's devices."""
+  tensor = _value(config, "grpo.tensor")
+  if tensor and tensor > 1 and {*_FROM_MODEL, *_FROM_POLICY}.intersection(config.steps):
+    from urbex.loops.mesh import make_mesh
+
+    make_mesh(tensor)
 
 
 def _value(config: Any, key: str) -> Any:

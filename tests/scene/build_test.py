@@ -136,19 +136,24 @@ def _bad_cases(records):
   high_N = cloud.label_N.copy()
   high_N[0] = 99
   return [
-    (_with_cloud(records, **none), None, "no points"),
-    (_with_cloud(records, xyz_N3=nan_N3), None, "point 5"),
-    (_with_cloud(records, label_N=high_N), None, "label 99"),
-    (dataclasses.replace(records, queries=(stray,)), None, "nobody"),
-    (dataclasses.replace(records, instances=twice), None, "share an id"),
-    (records, StoreSettings(gsd_m=0.0), "gsd_m"),
+    (_with_cloud(records, **none), "no points"),
+    (_with_cloud(records, xyz_N3=nan_N3), "point 5"),
+    (_with_cloud(records, label_N=high_N), "label 99"),
+    (dataclasses.replace(records, queries=(stray,)), "nobody"),
+    (dataclasses.replace(records, instances=twice), "share an id"),
   ]
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("bad", [{"gsd_m": 0.0}, {"tile_m": 1.0}, {"tile_m": 2e3}])
+def test_sizes_that_no_scene_can_have_are_refused(bad):
+  with pytest.raises(UserError, match=rf"store\.{next(iter(bad))}: want"):
+    StoreSettings(**bad)
+
+
+@pytest.mark.parametrize("number", range(5))
 def test_bad_input_is_one_clear_line(records, tmp_path, number):
-  bad, settings, words = _bad_cases(records)[number]
+  bad, words = _bad_cases(records)[number]
   with pytest.raises(UserError, match=words) as caught:
-    build_scene(bad, tmp_path / "s", settings)
+    build_scene(bad, tmp_path / "s")
   assert "\n" not in str(caught.value)
   assert not list(tmp_path.iterdir())

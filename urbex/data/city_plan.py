@@ -10,6 +10,7 @@ from urbex.core import seeds
 from urbex.core.errors import UserError
 from urbex.core.settings import check_ranges
 from urbex.data import osm
+from urbex.data.records import SPLITS
 
 # Of a block, which is made in memory (some 10 GB).
 MAX_POINTS = 2e8
@@ -75,6 +76,13 @@ class CitySettings:
         f"metre has {points:.3g} points, want at most {MAX_POINTS:.3g}; make block_m "
         "or density less"
       )
+
+  def splits(self) -> set[str]:
+    """Returns the splits that queries can be of, by the quotas and the blocks."""
+    quota = {split: getattr(self, f"{split}_queries") for split in SPLITS}
+    if min(self.held_out, self.max_blocks - 1) < 1:
+      del quota["no"]
+    return {split for split, count in quota.items() if count}
 
 
 @dataclasses.dataclass(frozen=True)

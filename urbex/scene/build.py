@@ -17,7 +17,6 @@ from urbex.scene.layout import FORMAT_VERSION, Meta
 from urbex.scene.points import Facts, Stored, StoreSettings, make_store, open_points
 
 CHUNK = 1_000_000
-TILE_M = 2.0, 1000.0  # tables of tiles stay small, and tiles are read whole
 RECIPE_VERSION = 1  # raise it when the same input should give other bytes
 
 Progress = Callable[[float], None]
@@ -103,19 +102,7 @@ def _check(records: SceneRecords, settings: StoreSettings) -> None:
     raise UserError(
       f"{name}: label {highest} has no name; {len(settings.label_names)} are named"
     )
-  check_settings(name, settings)
   check_tables(name, records)
-
-
-def check_settings(name: str, settings: StoreSettings) -> None:
-  """Raises `UserError` for sizes that no scene can have."""
-  if settings.gsd_m is not None and not settings.gsd_m > 0:
-    raise UserError(f"{name}: gsd_m is {settings.gsd_m}; want metres above 0")
-  low_m, high_m = TILE_M
-  if not low_m <= settings.tile_m <= high_m:
-    raise UserError(
-      f"{name}: tile_m is {settings.tile_m}; want {low_m:g} to {high_m:g} metres"
-    )
 
 
 def check_tables(name: str, tables: Tables | SceneRecords) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from urbex.core.errors import UserError
+from urbex.core.settings import check_ranges
 from urbex.data.records import LABELS
 from urbex.scene import bev, layout, palette, tiles
 from urbex.scene.layout import FORMAT_VERSION, Meta
@@ -19,6 +20,7 @@ FINEST_Z_STEP_M = 0.001
 COARSE_Z_STEP_M = 0.005  # a step above it is worth a word
 # A scene wider than this has stray points, or is several scenes.
 WIDEST_M = 40_000.0
+TILE_M = 2.0, 1000.0  # tables of tiles stay small, and tiles are read whole
 MOST_PX = 20_000_000_000  # of the finest raster: 120 GB
 
 
@@ -37,6 +39,11 @@ class StoreSettings:
   gsd_m: float | None = None
   seed: int = 0
   label_names: tuple[str, ...] = LABELS
+
+  def __post_init__(self):
+    check_ranges("store", self, tile_m=TILE_M)
+    if self.gsd_m is not None and not 0 < self.gsd_m < math.inf:
+      raise UserError(f"store.gsd_m: want metres above 0, found {self.gsd_m:g}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,6 @@ from urbex.scene.build import (
   RECIPE_VERSION,
   Progress,
   Tables,
-  check_settings,
   check_tables,
   finish_store,
   is_current,
@@ -55,7 +54,6 @@ def build_store(
   """
   path, settings, tables = Path(path), settings or StoreSettings(), tables or Tables()
   report = progress or (lambda share: None)
-  check_settings(source.scene_id, settings)
   check_tables(source.scene_id, tables)
   digest = _stream_hash(source, settings, tables)
   if is_current(path, digest):
