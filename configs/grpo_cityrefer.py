@@ -6,9 +6,9 @@ from urbex.config_files import sections
 from urbex.env.settings import EnvSettings
 from urbex.loops.evaluate import EvalSettings
 from urbex.loops.grpo import GrpoSettings
+from urbex.loops.objective import UpdateSettings
 from urbex.loops.state import Optimisation
 from urbex.loops.step import AdvantageSettings
-from urbex.loops.update import UpdateSettings
 from urbex.loops.zeroshot import ZeroshotSettings
 from urbex.model.lora import LoraSettings
 from urbex.rl.losses import LossSettings

@@ -6,9 +6,9 @@ from urbex.config_files import base, sections
 from urbex.env.settings import EnvSettings
 from urbex.loops.evaluate import EvalSettings
 from urbex.loops.grpo import GrpoSettings
+from urbex.loops.objective import UpdateSettings
 from urbex.loops.state import Optimisation
 from urbex.loops.step import AdvantageSettings
-from urbex.loops.update import UpdateSettings
 from urbex.rl.losses import LossSettings
 from urbex.rl.rewards import RewardSettings
 from urbex.rollout.driver import RolloutSettings

@@ -204,7 +204,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     patch.setattr(stream.FileSource, "_chunk", third_time_stops)
     patch.setattr("urbex.data.clouds.packed.PackedFile.rows.__defaults__", (0, 100))
     out, status, _, err = scene(capsys, tmp_path, f"--config.input={path}")
-    assert status == 130 and "the same command continues" in err
+    assert status == 130 and "the same command goes on from what is done" in err
     assert [p.name for p in out.parent.iterdir()] == [".s.building"]
   _, status, *_ = scene(capsys, tmp_path, f"--config.input={path}")
   assert status == 0 and [p.name for p in out.parent.iterdir()] == ["s"]
@@ -223,7 +223,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     (["--config=scene", "--config.read.unit_m=-1.0", "--config.input={}/a.las",
       "--config.output={}/s"], "unit_m: -1.0; want metres above 0"),
     (["--config=scene", "--config.store.tile_m=1e-9", "--config.input={}/a.las",
-      "--config.output={}/s"], "tile_m is 1e-09; want 2 to 1000 metres"),
+      "--config.output={}/s"], "store.tile_m: want 2.0 to 1000.0, found 1e-09"),
     (["--config=scene", "--config.input={}/a.las", "--config.output={}"],
      "exists and is not a scene store"),
   ],

@@ -151,7 +151,12 @@ def test_another_config_in_the_same_folder_is_refused(config_file, capsys):
 @pytest.mark.parametrize(
   ("ending", "code", "status", "message"),
   [
-    ("interrupt", 130, "interrupted", "interrupted; the same command continues"),
+    (
+      "interrupt",
+      130,
+      "interrupted",
+      "interrupted; the same command goes on",
+    ),
     ("missing", 2, "failed", "city.pbf: no such file"),
     ("full", 2, "failed", "runs/x/metrics.jsonl: no space left on the device"),
     ("locked", 2, "failed", "runs/x/metrics.jsonl: permission denied"),
@@ -218,7 +223,9 @@ def test_ctrl_c_reaches_a_running_launcher(config_file, tmp_path):
     [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
   )
   assert done.returncode == 130
-  assert done.stderr == "urbex: interrupted; the same command continues\n"
+  assert (
+    done.stderr == "urbex: interrupted; the same command goes on from what is done\n"
+  )
   assert read_json(tmp_path / "run" / "manifest.json")["status"] == "interrupted"
 
 

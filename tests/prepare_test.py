@@ -303,7 +303,7 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path):
   os.killpg(process.pid, signal.SIGINT)
   _, error = process.communicate(timeout=30)
   assert process.returncode == 130
-  assert error == "urbex: interrupted; the same command continues\n"
+  assert error == "urbex: interrupted; the same command goes on from what is done\n"
   left = [p.name for p in folder.iterdir()]
   assert sorted(left) == [".lock", "city.json", "helsinki_block_0"]
   assert read_json(folder / "city.json")["scenes"] == ["helsinki_block_0"]

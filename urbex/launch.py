@@ -7,7 +7,7 @@
 
 Exit status: 0 done, 1 a bug (with traceback) or a step that says no, 2 bad input (one
 line), 130 interrupted by ctrl-C and 143 by SIGTERM (one line; the same command
-continues).
+goes on from what is done).
 """
 
 import errno
@@ -189,6 +189,9 @@ def _once_more(unraisable) -> None:
   again.start()
 
 
+_GOES_ON = "the same command goes on from what is done"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the launcher and returns the process's exit status."""
   argv = sys.argv[1:] if argv is None else list(argv)
@@ -200,12 +203,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"urbex: {error}", file=sys.stderr)
     return 2
   except KeyboardInterrupt:
-    print("urbex: interrupted; the same command continues", file=sys.stderr)
+    print(f"urbex: interrupted; {_GOES_ON}", file=sys.stderr)
     return 130
   except SystemExit as ended:
     if ended.code != 128 + signal.SIGTERM:
       raise
-    print("urbex: told to end; the same command continues", file=sys.stderr)
+    print(f"urbex: told to end; {_GOES_ON}", file=sys.stderr)
     return ended.code
   except OSError as error:
     if error.errno not in REFUSALS or "--debug" in argv:

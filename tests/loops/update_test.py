@@ -12,10 +12,11 @@ import pytest
 from tests.support.loop_policy import demonstrate
 from urbex.core.errors import UserError
 from urbex.loops import mesh as meshes
+from urbex.loops.objective import UpdateSettings
 from urbex.loops.parts import make_parts
 from urbex.loops.policy import Policy, checksum
 from urbex.loops.state import init_state
-from urbex.loops.update import Updater, UpdateSettings
+from urbex.loops.update import Updater
 from urbex.rl.losses import LossSettings
 
 ROOT = Path(__file__).parents[2]

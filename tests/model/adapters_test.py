@@ -74,6 +74,8 @@ def test_wrong_tensors_are_named(folder, change, message):
   ("values", "message"),
   [
     ({"use_dora": True}, "use_dora is True; this code runs only False"),
+    ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights is 'pissa_niter_4'"),
+    ({"init_lora_weights": "olora"}, "init_lora_weights is 'olora'"),
     ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
     ({"r": 0}, "r is 0"),
     ({"lora_alpha": None}, "r is 2 and lora_alpha None"),

@@ -40,6 +40,8 @@ def test_a_config_is_hashable_and_deep_models_scan():
   shallow = ModelConfig.from_dict(values)
   values["text_config"]["num_hidden_layers"] = 36
   assert not shallow.scan and ModelConfig.from_dict(values).scan
+  values["text_config"]["attention_bias"] = None  # as good as absent
+  assert ModelConfig.from_dict(values).scan
   assert hash(shallow) == hash(ModelConfig.from_dict(cases.config_dict()))
 
 

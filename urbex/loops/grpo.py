@@ -20,6 +20,7 @@ from urbex.loops.fit import Interrupt
 from urbex.loops.learned import LearnedPlayer
 from urbex.loops.log import MetricLog
 from urbex.loops.mesh import make_mesh
+from urbex.loops.objective import UpdateSettings
 from urbex.loops.pictures import search_strip
 from urbex.loops.policy import Policy
 from urbex.loops.progress import Progress
@@ -34,7 +35,7 @@ from urbex.loops.state import (
   make_optimizer,
 )
 from urbex.loops.step import AdvantageSettings, Played, Stepper, episode_statistics
-from urbex.loops.update import Updater, UpdateSettings
+from urbex.loops.update import Updater
 from urbex.model.lora import LoraSettings
 from urbex.rl.losses import LossSettings
 from urbex.rollout.driver import RolloutSettings

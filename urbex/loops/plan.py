@@ -25,11 +25,11 @@ from urbex.loops import mesh as meshes
 from urbex.loops import plan_shapes
 from urbex.loops.devices import Device, find_device
 from urbex.loops.grpo import GrpoSettings
+from urbex.loops.objective import UpdateSettings
 from urbex.loops.plan_programs import rollout_programs, update_programs
 from urbex.loops.plan_table import PHASES, Plan, table
 from urbex.loops.progress import Progress
 from urbex.loops.setup import find_policy
-from urbex.loops.update import UpdateSettings
 from urbex.model.config import ModelConfig
 from urbex.model.lora import LoraSettings
 from urbex.model.preprocess import Preprocessor

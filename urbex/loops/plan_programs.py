@@ -18,9 +18,10 @@ from urbex.core.settings import section
 from urbex.loops import hlo, plan_shapes
 from urbex.loops import mesh as meshes
 from urbex.loops.adapted import Adapted
+from urbex.loops.objective import UpdateSettings
 from urbex.loops.plan_table import Plan, Program
 from urbex.loops.state import Optimisation, abstract_state, make_optimizer
-from urbex.loops.update import Updater, UpdateSettings
+from urbex.loops.update import Updater
 from urbex.model.config import ModelConfig
 from urbex.model.lora import LoraSettings
 from urbex.rl.losses import LossSettings

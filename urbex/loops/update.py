@@ -5,10 +5,8 @@ first pass over a step's rollouts, those they are compared with: the first ratio
 exactly 1, and no separate scoring pass is needed.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from math import inf
 from typing import Any
 
 import jax
@@ -17,76 +15,16 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from urbex.core.errors import UserError
-from urbex.core.settings import check_ranges
 from urbex.core.types import Params
 from urbex.loops import mesh as meshes
 from urbex.loops import sums as totals
 from urbex.loops.adapted import Adapted
+from urbex.loops.objective import Objective, UpdateSettings
 from urbex.loops.parts import Part, make_parts, place
 from urbex.loops.state import TrainState, apply_gradients
-from urbex.loops.sums import Sums
 from urbex.model.config import ModelConfig
-from urbex.model.lora import attach
-from urbex.model.qwen3_vl import head
 from urbex.rl import losses
-from urbex.rl.logprobs import PolicyLogprobs, policy_logprobs
-from urbex.rollout.batch import Batch
-from urbex.rollout.scoring import batch_hidden
 from urbex.rollout.trajectory import Trajectory
-
-COMPUTE = ("float32", "bfloat16")
-
-
-@dataclasses.dataclass(frozen=True)
-class UpdateSettings:
-  """How a step's rollouts become updates.
-
-  Attributes:
-    micro_batch: rows whose activations are held at once; over all data devices.
-    passes: optimiser updates a step, each over every rollout of the step.
-    correction_cap: cap of the truncated importance weights that correct the rollout's
-      numbers towards the trainer's; 0 switches them off.
-    remat: recompute activations in the backward pass (large models).
-    compute: dtype that the network runs in, "float32" or "bfloat16"; parameters,
-      their gradients' sum, moments and everything after the logits stay float32.
-  """
-
-  micro_batch: int = 32
-  passes: int = 1
-  correction_cap: float = 0.0
-  remat: bool = False
-  compute: str = "float32"
-
-  def __post_init__(self):
-    check_ranges(
-      "updates", self, micro_batch=(1, inf), passes=(1, inf), correction_cap=(0, inf)
-    )
-    if self.compute not in COMPUTE:
-      raise UserError(f"updates.compute: want one of {COMPUTE}, found {self.compute!r}")
-
-
-def policy_scores(
-  params: Params,
-  config: ModelConfig,
-  batch: Batch,
-  allowed_V: jax.Array,
-  size: int,
-  temperature: float = 1.0,
-  remat: bool = False,
-  shards: int = 1,
-) -> PolicyLogprobs:
-  """Runs the model over a batch and scores the tokens that the policy wrote."""
-  return policy_logprobs(
-    batch_hidden(params, config, batch, remat),
-    batch.ids_BT,
-    batch.policy_BT,
-    allowed_V,
-    head(params, config),
-    size=size,
-    shards=shards,
-    temperature=temperature,
-  )
 
 
 class Updater:
@@ -124,10 +62,11 @@ class Updater:
         whole policy.
     """
     self._config, self._loss, self._settings = config, loss, settings
-    self._adapted = adapted
+    self._adapted, self._mesh = adapted, mesh
     self._frozen = None if adapted is None else adapted.frozen
-    self._mesh, self._temperature = mesh, temperature
-    self._train_tower = train_tower
+    objective = Objective(
+      config, loss, settings, mesh, temperature, train_tower, adapted
+    )
     self._allowed_V = jax.device_put(allowed_V, meshes.replicated(mesh))
     whole = meshes.replicated(mesh)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
@@ -138,7 +77,7 @@ class Updater:
       out_shardings=(shardings.params, whole),
     )
     self._accumulate = jax.jit(
-      self._trace_accumulate,
+      objective.accumulate,
       donate_argnums=1,
       out_shardings=(shardings.params, whole, meshes.by_row(mesh)),
     )
@@ -147,7 +86,7 @@ class Updater:
       donate_argnums=0,
       out_shardings=(shardings, whole),
     )
-    self._score = jax.jit(self._trace_score, out_shardings=meshes.by_row(mesh))
+    self._score = jax.jit(objective.score, out_shardings=meshes.by_row(mesh))
 
   @property
   def programs(self) -> int:
@@ -244,70 +183,6 @@ class Updater:
       if first:
         old, gaps = fresh, totals.gap_statistics(sums)
     return state, {**totals.statistics(sums), **gaps, **_floats(norms)}
-
-  @property
-  def _context(self):
-    # For `partition.gathered`: parameters are divided, and whole where used.
-    return jax.sharding.use_abstract_mesh(self._mesh.abstract_mesh)
-
-  def _scores(self, params: Params, part: Part, allowed_V, remat) -> PolicyLogprobs:
-    # Cast before use, so that what travels between devices is the small copy.
-    params = jax.tree.map(lambda leaf: leaf.astype(self._settings.compute), params)
-    return policy_scores(
-      params, self._config, part.batch, allowed_V, part.size,
-      self._temperature, remat, meshes.data_size(self._mesh),
-    )  # fmt: skip
-
-  def _trace_score(self, params: Params, part: Part, allowed_V) -> jax.Array:
-    with self._context:
-      return self._scores(params, part, allowed_V, remat=False).logp_BT
-
-  def _trace_accumulate(self, params, grads, sums, part, allowed_V, frozen, *rest):
-    with self._context:
-      return self._trace_gradient(params, grads, sums, part, allowed_V, frozen, *rest)
-
-  def _trace_gradient(
-    self, params, grads, sums, part, allowed_V, frozen,
-    old_BT, reference_BT, first, denominator,
-  ):  # fmt: skip
-    def objective(params):
-      if self._adapted is not None:
-        params = attach(frozen, params, self._adapted.settings)
-      if not self._train_tower:
-        params = {**params, "visual": jax.lax.stop_gradient(params["visual"])}
-      scores = self._scores(params, part, allowed_V, self._settings.remat)
-      return self._objective(scores, part, old_BT, reference_BT, first, denominator)
-
-    value_of = jax.value_and_grad(objective, has_aux=True)
-    (loss, (parts, logp_BT)), new = value_of(params)
-    gap_BT = jnp.where(part.mask_BT, logp_BT - part.batch.behaviour_logp_BT, 0.0)
-    gap_BT = jnp.abs(gap_BT)
-    sums = totals.add(sums, Sums(loss, parts, jnp.sum(gap_BT), jnp.max(gap_BT)))
-    return jax.tree.map(jnp.add, grads, new), sums, logp_BT
-
-  def _objective(self, scores, part, old_BT, reference_BT, first, denominator):
-    logp_BT = jax.lax.stop_gradient(scores.logp_BT)
-    old_BT = jnp.where(first, logp_BT, old_BT)
-    weight_BT = None
-    if self._settings.correction_cap:
-      weight_BT = losses.truncated_weights(
-        old_BT,
-        part.batch.behaviour_logp_BT,
-        part.mask_BT,
-        cap=self._settings.correction_cap,
-      )
-    loss, sums = losses.policy_loss(
-      scores.logp_BT,
-      old_BT,
-      part.advantage_B,
-      part.mask_BT,
-      denominator,
-      self._loss,
-      reference_BT=reference_BT if self._loss.kl else None,
-      entropy_BT=scores.entropy_BT,
-      weight_BT=weight_BT,
-    )
-    return loss, (sums, logp_BT)
 
 
 def _apply(optimizer: Any, state: TrainState, grads: Params, advance: jax.Array):

@@ -34,6 +34,8 @@ _PLAIN: Mapping[str, tuple[Any, ...]] = {
   "rank_pattern": ({}, None),
   "alpha_pattern": ({}, None),
   "modules_to_save": (None, []),
+  # The other ways to begin ("pissa", "olora", …) change the base's weights as well.
+  "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal", None),
 }
 # Likewise, where they hold anything but false, none or nothing.
 _UNSUPPORTED = (

@@ -176,8 +176,8 @@ class _Reader:
   def expect(self, key: str, *wanted: Any) -> None:
     """Refuses a setting this code does not implement; absent is accepted."""
     self.seen.add(key)
-    value = self.values.get(key, wanted[0])
-    if value not in wanted:
+    value = self.values.get(key)
+    if value is not None and value not in wanted:
       raise UserError(
         f"{self.where}: {key} is {value!r}; this code runs only "
         f"{' or '.join(map(repr, wanted))}"
