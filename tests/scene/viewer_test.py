@@ -52,3 +52,39 @@ def test_without_a_display_it_says_what_to_do(tiny, monkeypatch):
     viewer.view_scene(ConfigDict({**config, "scene": str(tiny.path)}))
   with pytest.raises(UserError, match="name a store"):
     viewer.view_scene(ConfigDict({**config, "scene": ""}))
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_the_window_shows_all_until_it_is_closed(tiny, monkeypatch, opens):
+  """Against a stand-in for the window alone: a test has no display."""
+  open3d = pytest.importorskip("open3d", exc_type=(ImportError, OSError))
+  done = []
+
+  class Window:
+    def create_window(self, title, width, height):
+      done.append(title)
+      return opens
+
+    def add_geometry(self, geometry):
+      done.append(type(geometry).__name__)
+
+    def poll_events(self):
+      return done.count("drawn") < 3
+
+    def update_renderer(self):
+      done.append("drawn")
+
+    def destroy_window(self):
+      done.append("closed")
+
+  monkeypatch.setenv("DISPLAY", ":none")
+  monkeypatch.setattr(open3d.visualization, "Visualizer", Window)
+  values = {"scene": str(tiny.path), "box": "", "points": 10, "boxes": True}
+  config = ConfigDict({"steps": ("view",), **values})
+  if not opens:
+    with pytest.raises(UserError, match="no window on display ':none'"):
+      viewer.view_scene(config)
+    return
+  viewer.view_scene(config)
+  kinds = ["PointCloud", "LineSet"]
+  assert done == [f"Urbex {tiny.id}", *kinds, *["drawn"] * 3, "closed"]

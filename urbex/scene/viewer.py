@@ -46,6 +46,9 @@ class ViewSettings:
   boxes: bool = True
 
 
+WINDOW_PX = 1280, 800
+
+
 def thin(scene: Scene, box: BoxXY, most: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns xyz_N3 float64 and rgb_N3 uint8 of points in a box, about `most` at most.
 
@@ -142,4 +145,15 @@ def view_scene(config: Any, run: "Run | None" = None) -> None:
     raise UserError(f"the viewer is Open3D's, which does not load: {error}") from error
   shown = geometries(scene, box, settings)
   print(f"view: {scene.id}: {len(shown[0].points):,} points; Q closes", flush=True)
-  open3d.visualization.draw_geometries(shown, window_name=f"Urbex {scene.id}")
+  window = open3d.visualization.Visualizer()
+  if not window.create_window(f"Urbex {scene.id}", *WINDOW_PX):
+    raise UserError(
+      f"Open3D opens no window on display {os.environ.get('DISPLAY', '')!r}; look at "
+      "--config=sheet"
+    )
+  for geometry in shown:
+    window.add_geometry(geometry)
+  # A loop of our own, so that ctrl-C ends it.
+  while window.poll_events():
+    window.update_renderer()
+  window.destroy_window()
