@@ -34,6 +34,8 @@ def get_config() -> ConfigDict:
   # The folder of the real scenes' files, USC_points.ply and others.
   config.stpls3d = ""
   config.scenes = ("USC", "WMSC")
+  # "full" (0 to 19) or "six", as some releases have; "auto" goes by the largest number.
+  config.classes = "auto"
   # A map extract that covers the scenes; "" goes without landmarks.
   config.osm = ""
   config.work = "data/stpls3d_stages"

@@ -126,10 +126,7 @@ def check_sections(config: Any) -> None:
         + (", city.held_out or city.max_blocks" if lacking[0] == "no" else "")
       )
   if "local" in built and built["expressions"].source == "local":
-    from urbex.loops.setup import find_policy
-    from urbex.model.config import ModelConfig
-
-    ModelConfig.from_folder(find_policy(built["local"].model, "config.local.model"))
+    _check_model(built["local"].model, "config.local.model")
 
 
 def check_inputs(
@@ -168,10 +165,17 @@ def check_inputs(
   if data:
     _check_queries(config, {s for s in config.steps if s not in finished})
   if model:
-    from urbex.loops.setup import find_policy
-    from urbex.model.config import ModelConfig
+    _check_model(config.model, "config.model")
 
-    ModelConfig.from_folder(find_policy(config.model))
+
+def _check_model(name: str, key: str) -> None:
+  """Raises `UserError` unless a folder's settings and weights' headers are right."""
+  from urbex.loops.setup import find_policy
+  from urbex.model.checkpoint import check_folder
+  from urbex.model.config import ModelConfig
+
+  folder = find_policy(name, key)
+  check_folder(folder, ModelConfig.from_folder(folder))
 
 
 def _lacks_model(config: Any) -> Iterable[str]:

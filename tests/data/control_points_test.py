@@ -50,7 +50,10 @@ def test_metres_need_their_system(tmp_path):
     (HEADER + "a,0,zero,24.9,60.1\n", "gcp.csv:2: y is 'zero'"),
     (HEADER + "a,0,nan,24.9,60.1\n", "gcp.csv:2: y is 'nan'"),
     (HEADER + "a,0,0,60.1,249\n", "gcp.csv:2: longitude 60.1, latitude 249"),
-    (HEADER + "a,0,0,24,60\na,0,0,24,60\n", "gcp.csv:3: a second control point"),
+    ("\n" + HEADER + "\na,0,0,60.1,249\n", "gcp.csv:4: longitude 60.1, latitude 249"),
+    (HEADER + "\na,zero,0,24.9,60.1\n", "gcp.csv:3: x is 'zero'"),
+    (HEADER + "a,0,0,24,60\n\na,0,0,24,60\n", "gcp.csv:4: a second point"),
+    (HEADER + "a,0,0,24,60\na,0,0,24,60\n", "gcp.csv:3: a second point"),
   ],
 )
 def test_a_bad_row_is_named(tmp_path, text, message):

@@ -40,9 +40,10 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path):
 
 def test_marks_and_line_ends_of_other_systems_do_not_matter(tmp_path):
   path = tmp_path / "lists.csv"
-  path.write_bytes("\ufeffArea , block_id,object_id\r\ncambridge,4,0\r\n\r\n".encode())
+  text = "\ufeff\r\nArea , block_id,object_id\r\n\r\ncambridge,4,0\r\n ,,\r\n"
+  path.write_bytes(text.encode())
   rows = raw_text.read_csv(path, ("area", "block_id", "object_id"))
-  assert rows == [{"area": "cambridge", "block_id": "4", "object_id": "0"}]
+  assert rows == [(4, {"area": "cambridge", "block_id": "4", "object_id": "0"})]
   path.write_bytes("\ufeffcambridge_block_4\r\n\r\nbirmingham_block_1".encode())
   assert raw_text.read_names(path) == ["cambridge_block_4", "birmingham_block_1"]
   path.write_bytes('\ufeff["Café"]\r\n'.encode())

@@ -47,6 +47,11 @@ def test_a_key_is_sent_from_its_variable_and_never_kept(server, tmp_path, monkey
   assert server.asked[0][1]["Authorization"] == "Bearer secret-word"
   kept = [f.read_text() for f in (tmp_path / "answers").rglob("*.json")]
   assert kept and "secret-word" not in "".join(kept)
+  for broken in ("secret-word\n", "secr\u00e9t-word"):
+    monkeypatch.setenv("SOME_KEY", broken)
+    with pytest.raises(UserError, match=r"SOME_KEY holds no key") as refused:
+      endpoint(server, tmp_path, key_variable="SOME_KEY").ask("third", [])
+    assert "word" not in str(refused.value)
   monkeypatch.delenv("SOME_KEY")
   with pytest.raises(UserError, match=r"SOME_KEY is not set"):
     endpoint(server, tmp_path, key_variable="SOME_KEY").ask("other", [])

@@ -202,6 +202,38 @@ def test_what_a_person_drops_is_gone(raw, copy):
   assert build(raw, copy, "--config.steps=stpls3d_convert") == 2
 
 
+def test_a_store_of_a_scene_that_is_left_out_goes(raw, copy, capsys):
+  other = copy / "stpls3d" / "of_somebody"
+  other.mkdir()
+  words = ("--config.scenes=WMSC", "--config.steps=stpls3d_convert")
+  assert build(raw, copy, *words) == 0
+  gone = copy / "stpls3d" / "stpls3d_USC"
+  assert (
+    f"{gone}: removed, for its scene is not in this build" in capsys.readouterr().out
+  )
+  left = {p.name for p in (copy / "stpls3d").iterdir()}
+  assert left == {"of_somebody", "stpls3d.json", "stpls3d_WMSC"}
+  assert set(open_scenes(copy / "stpls3d_landmark_free")) == {"stpls3d_WMSC"}
+  (copy / "stpls3d" / "stpls3d.json").write_text('{"made": ["../stages"]}')
+  assert build(raw, copy, *words) == 2
+  assert "want names of stores" in capsys.readouterr().err
+  assert (copy / "stages").exists()
+
+
+def test_the_config_says_which_classes_there_are(raw, copy, capsys):
+  words = ("--config.steps=stpls3d_instances", "--config.scenes=WMSC")
+  assert build(raw, copy, *words) == 0
+  assert "WMSC: full classes (its largest class is" in capsys.readouterr().out
+  assert build(raw, copy, *words, "--config.classes=full") == 0
+  assert "WMSC: full classes (config.classes says so)" in capsys.readouterr().out
+  report = (copy / "stages" / "1_instances" / "report.md").read_text()
+  assert "| WMSC | full classes |" in report
+  assert build(raw, copy, *words, "--config.classes=six") == 2
+  assert "want --config.classes=full" in capsys.readouterr().err
+  assert build(raw, copy, *words, "--config.classes=seven") == 2
+  assert "config.classes: want one of" in capsys.readouterr().err
+
+
 def test_a_scene_without_control_points_goes_on_without_landmarks(raw, copy):
   words = ("--config.registration.points=nowhere", "--config.scenes=WMSC")
   assert build(raw, copy, *words) == 0
@@ -268,7 +300,7 @@ def ply(rows, properties=("uchar class",), size=1):
     (b"<!DOCTYPE html>", "no PLY, it starts with b'<!DOCTYPE html>'"),
     (ply(["1 2 3 1"], size=3), "promises 3"),
     (ply(["1 2 3"], properties=()), "has no class"),
-    (ply(["1 2 3 77"]), "class 77 is none of STPLS3D's 0 to 19"),
+    (ply(["1 2 3 77"]), "1 points of class 77, which is none of STPLS3D's full"),
     (ply(["1 2 3 19"]), "no point of class 1"),
   ],
   ids=["empty", "a web page", "cut", "no class", "another class", "no building"],
@@ -323,6 +355,12 @@ def test_bad_input_is_one_line(raw, tmp_path, capsys):
   assert "config.local.model: missing; name the folder" in refusal(local)
   line = refusal(local, "--config.local.model=nowhere")
   assert "config.local.model: 'nowhere' is no Hugging Face folder" in line
+  policy = write_small_policy(tmp_path / "policy")
+  weights = next(policy.glob("*.safetensors"))
+  weights.write_bytes(weights.read_bytes()[:-9])
+  line = refusal(local, f"--config.local.model={policy}")
+  assert f"{weights}: not a complete safetensors file" in line
+  assert not (tmp_path / "stages").exists()
   points = tmp_path / "gcp"
   points.mkdir()
   (points / "USC.csv").write_text(

@@ -47,7 +47,7 @@ def read_wrong_segments(paths: tuple[Path, ...]) -> dict[ObjectKey, str]:
   found: dict[ObjectKey, str] = {}
   for path in paths:
     rows = raw_text.read_csv(path, ("area", "block_id", "object_id"))
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
       block, object_id = (whole_number(row[key]) for key in ("block_id", "object_id"))
       if block is None or object_id is None:
         raise UserError(

@@ -41,22 +41,23 @@ def read(path: Path, crs: str = "") -> ControlPoints:
     UserError: a missing column, a value that is no number, a place not on the globe,
       one name twice, or `easting` without a system.
   """
-  header = raw_text.read_text(path).split("\n")[0].casefold()
+  header = raw_text.read_text(path).lstrip().split("\n")[0].casefold()
   degrees = "lon" in [cell.strip() for cell in header.split(",")]
   columns = ("x", "y", "lon", "lat") if degrees else ("x", "y", "easting", "northing")
   rows = raw_text.read_csv(path, columns)
   value_N4 = np.array(
     [
       [_number(row[column], path, line, column) for column in columns]
-      for line, row in enumerate(rows, start=2)
+      for line, row in rows
     ],
     np.float64,
   ).reshape(-1, 4)
-  names = tuple(row.get("name") or f"line {n}" for n, row in enumerate(rows, start=2))
+  lines = [line for line, _ in rows]
+  names = tuple(row.get("name") or f"line {line}" for line, row in rows)
   for number, name in enumerate(names):
     if name in names[:number]:
       raise UserError(
-        f"{path}:{number + 2}: a second control point named {name!r}; name them apart"
+        f"{path}:{lines[number]}: a second point named {name!r}; name them apart"
       )
   if not degrees:
     if not crs:
@@ -65,7 +66,7 @@ def read(path: Path, crs: str = "") -> ControlPoints:
         "lon and lat"
       )
     return ControlPoints(str(path), names, value_N4[:, :2], value_N4[:, 2:], crs)
-  for line, (lon, lat) in enumerate(value_N4[:, 2:], start=2):
+  for line, (lon, lat) in zip(lines, value_N4[:, 2:]):
     if not (-180 <= lon <= 180 and -80 <= lat <= 84):
       raise UserError(
         f"{path}:{line}: longitude {lon:g}, latitude {lat:g}; want degrees, longitude "

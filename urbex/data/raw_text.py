@@ -106,19 +106,25 @@ def check_type(path: Path, value: Any, wanted: type, what: str) -> Any:
   return value
 
 
-def read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+def read_csv(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
   """Reads a CSV file with a header line that has at least `columns`.
 
-  Names of columns are matched without regard to case and spaces around them.
+  Names of columns are matched without regard to case and spaces around them; empty
+  lines are passed over.
+
+  Returns:
+    The line that a row ends on, counted from 1, and the row.
 
   Raises:
     UserError: as `read_text`; no CSV; a missing column; a row of another length.
   """
   try:
-    rows = list(csv.reader(io.StringIO(read_text(path))))
+    reader = csv.reader(io.StringIO(read_text(path)))
+    rows = [(reader.line_num, row) for row in reader]
   except csv.Error as error:
     raise UserError(f"{path}: no CSV ({error}); fetch the file again") from error
-  header = [name.strip().casefold() for name in rows[0]]
+  (_, first), *rows = [(n, row) for n, row in rows if any(map(str.strip, row))]
+  header = [name.strip().casefold() for name in first]
   missing = [name for name in columns if name not in header]
   if missing:
     raise UserError(
@@ -126,14 +132,12 @@ def read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
       f"found {','.join(header)[:80]}"
     )
   found = []
-  for number, row in enumerate(rows[1:], start=2):
-    if not any(cell.strip() for cell in row):
-      continue
+  for number, row in rows:
     if len(row) != len(header):
       raise UserError(
         f"{path}:{number}: {len(row)} values, want {len(header)} as in the header"
       )
-    found.append(dict(zip(header, (cell.strip() for cell in row))))
+    found.append((number, dict(zip(header, map(str.strip, row)))))
   return found
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from urbex.core.errors import UserError
 
+SCHEMES = ("auto", "full", "six")
 SCENES = ("USC", "WMSC", "OCCC", "RA")
 
 # The full classes, and the variant with six that some releases carry.
@@ -85,22 +86,35 @@ def find(folder: str, wanted: tuple[str, ...]) -> dict[str, Path]:
   return kept
 
 
-def which_classes(count_256: np.ndarray, path: Path) -> Classes:
-  """Tells the full classes from the six by how many points each class has.
+def which_classes(
+  count_256: np.ndarray, path: Path, scheme: str = "auto"
+) -> tuple[Classes, str]:
+  """Returns the classes of a scene, and what tells them.
+
+  Args:
+    count_256: points of each class number.
+    path: of the scene, for messages.
+    scheme: "full", "six", or "auto": six where nothing lies above their last, 5. A
+      real scene in the full classes always has roads (15) or grass (19).
 
   Raises:
-    UserError: no class, no building, or a class that neither has.
+    UserError: no class, no building, or a class that the scheme lacks.
   """
-  present = set(np.flatnonzero(count_256).tolist())
+  present = np.flatnonzero(count_256).tolist()
   if not present:
     raise UserError(f"{path}: has no class; want the annotated scene")
-  if present <= set(SIX_CLASSES) and 5 in present and 14 not in present:
-    # Six classes have no trucks and no grass; the full ones always have some of
-    # classes over 5 in a real scene.
-    return SIX
-  unknown = present - set(range(20))
-  if unknown:
-    raise UserError(f"{path}: class {min(unknown)} is none of STPLS3D's 0 to 19")
-  if not present & set(BUILDING):
+  why = "config.classes says so"
+  if scheme == "auto":
+    scheme = "full" if present[-1] > max(SIX_CLASSES) else "six"
+    why = f"its largest class is {present[-1]}; config.classes says otherwise"
+  classes = SIX if scheme == "six" else FULL
+  last = max(SIX_CLASSES) if classes.six else 19
+  if present[-1] > last:
+    raise UserError(
+      f"{path}: {count_256[present[-1]]} points of class {present[-1]}, which is none "
+      f"of STPLS3D's {scheme} classes, 0 to {last}"
+      + ("; want --config.classes=full" if classes.six else "")
+    )
+  if not set(present).intersection(classes.building):
     raise UserError(f"{path}: no point of class 1 (Building); is it a real scene?")
-  return FULL
+  return classes, why

@@ -104,6 +104,11 @@ class Endpoint:
           f"config.endpoint.key_variable: {settings.key_variable} is not set; export "
           "it, or set key_variable to '' for an endpoint without a key"
         )
+      if not (key.isascii() and key.isprintable()):
+        raise UserError(
+          f"config.endpoint.key_variable: {settings.key_variable} holds no key: "
+          "a line end or another character that no header carries is in it"
+        )
       headers["Authorization"] = f"Bearer {key}"
     request = urllib.request.Request(url, body, headers)
     for retry in range(settings.retries + 1):

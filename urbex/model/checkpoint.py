@@ -26,6 +26,7 @@ from urbex.model.save import INDEX, PICKLED, SINGLE, check_replaceable, save_fol
 __all__ = [
   "INDEX",
   "SINGLE",
+  "check_folder",
   "check_replaceable",
   "load_params",
   "save_folder",
@@ -62,16 +63,11 @@ def load_params(
     UserError: a tensor is missing, unexpected, of another shape or no float; a file
       is missing, truncated or not safetensors.
   """
-  folder = Path(folder)
   tree: Params = {}
   ours, done = shapes(config), 0
   with contextlib.ExitStack() as stack:
-    tensors = _open(folder, stack)
-    table = names(config)
-    _check_names(folder, tensors, table, config)
-    for name in table:
-      _check_tensors(folder, tensors, name, _get(ours, name.path).shape, config)
-    for name in table:
+    tensors = _checked(Path(folder), config, stack)
+    for name in names(config):
       leaf, sharding = _get(ours, name.path), _get(shardings, name.path)
       sharding = sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
       _set(tree, name.path, _place(tensors, name, leaf.shape, dtype, sharding))
@@ -79,6 +75,27 @@ def load_params(
       if report is not None:
         report(done)
   return tree
+
+
+def check_folder(folder: str | Path, config: ModelConfig) -> None:
+  """Refuses what `load_params` would refuse, reading headers alone.
+
+  Raises:
+    UserError: as `load_params`.
+  """
+  with contextlib.ExitStack() as stack:
+    _checked(Path(folder), config, stack)
+
+
+def _checked(
+  folder: Path, config: ModelConfig, stack: contextlib.ExitStack
+) -> Mapping[str, Any]:
+  """Returns tensor name to open file, all of them there and of their shapes."""
+  tensors, ours, table = _open(folder, stack), shapes(config), names(config)
+  _check_names(folder, tensors, table, config)
+  for name in table:
+    _check_tensors(folder, tensors, name, _get(ours, name.path).shape, config)
+  return tensors
 
 
 def _open(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Any]:

@@ -1,11 +1,13 @@
 """Stage 6: scene stores with queries, one folder with landmarks and one without."""
 
 import dataclasses
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from urbex.core.errors import UserError
+from urbex.core.files import read_object, write_json
 from urbex.core.run import Run
 from urbex.data.cityrefer_landmarks import NameFinder
 from urbex.data.cityrefer_splits import content_hash
@@ -15,6 +17,9 @@ from urbex.scene.retable import with_tables
 from urbex.stpls3d import stages
 from urbex.stpls3d.expressions import VARIANTS
 from urbex.stpls3d.review import REVIEW, key, read_review
+
+# In an output folder: the stores in it that were made here.
+STORES = "stpls3d.json"
 
 
 def folder_of(config: Any, variant: str) -> Path:
@@ -58,7 +63,24 @@ def convert(config: Any, run: Run | None = None) -> None:
         f"{Path(config.work) / stages.STAGES[4]}: no expression is left; loosen "
         "config.filter, or look at the report of stage 5"
       )
+  _remove_stale(config)
   stages.write_report(config, 6, lines)
+
+
+def _remove_stale(config: Any) -> None:
+  """Removes stores that this stage made of scenes that are no longer asked for."""
+  now = sorted(stages.store_id(scene) for scene in stages.scenes_of(config))
+  for variant in VARIANTS:
+    folder = folder_of(config, variant)
+    path = folder / STORES
+    made = read_object(path, "with the key made").get("made") if path.exists() else []
+    if not isinstance(made, list) or any(Path(str(s)).name != s for s in made):
+      raise UserError(f"{path}: made is {made!r:.60}; want names of stores; remove it")
+    for store in sorted(set(made) - set(now)):
+      shutil.rmtree(folder / store, ignore_errors=True)
+      stages.say(6, f"{folder / store}: removed, for its scene is not in this build")
+    if made != now:
+      write_json(path, {"made": now})
 
 
 def _gone(config: Any, review: Mapping[str, str]) -> int:

@@ -26,9 +26,14 @@ def find_instances(config: Any, run: Run | None = None) -> None:
     UserError: no scene is there, or a file is damaged or has no classes.
   """
   del run
+  if config.classes not in stpls3d.SCHEMES:
+    raise UserError(
+      f"config.classes: want one of {stpls3d.SCHEMES}, found {config.classes!r}"
+    )
   building = section(config, "building", ClusterSettings)
   vehicle = section(config, "vehicle", ClusterSettings)
-  lines = ["| scene | buildings | vehicles | dropped |", "| --- | --- | --- | --- |"]
+  lines = ["| scene | classes | buildings | vehicles | dropped |"]
+  lines.append("| --- | --- | --- | --- | --- |")
   for scene, path in stages.scenes_of(config).items():
     made = stages.make_stage(
       config,
@@ -38,28 +43,38 @@ def find_instances(config: Any, run: Run | None = None) -> None:
         stages.file_key(path),
         dataclasses.asdict(building),
         dataclasses.asdict(vehicle),
+        config.classes,
       ],
-      lambda path=path, scene=scene: _instances(path, scene, building, vehicle),
+      lambda path=path, scene=scene: _instances(
+        path, scene, building, vehicle, config.classes
+      ),
     )
     found = [i["category"] for i in made["instances"]]
     count = [found.count(category) for category in CATEGORIES]
+    scheme = "six classes" if made["six_classes"] else "full classes"
+    stages.say(1, f"{scene}: {scheme} ({made['classes_by']})")
     stages.say(1, f"{scene}: {count[0]} buildings, {count[1]} vehicles")
     gone = "; ".join(
       f"{name}: " + ", ".join(f"{n} {why}" for why, n in of.items() if n)
       for name, of in made["dropped"].items()
     )
-    lines.append(f"| {scene} | {count[0]} | {count[1]} | {gone} |")
+    lines.append(f"| {scene} | {scheme} | {count[0]} | {count[1]} | {gone} |")
   for scene in stages.absent(config):
     stages.say(1, f"{scene}: no {scene}_points.ply or .txt in {config.stpls3d}")
-    lines.append(f"| {scene} | not there | | |")
+    lines.append(f"| {scene} | not there | | | |")
   paper = "The paper has 59 buildings and 62 vehicles in USC, 11 and 17 in WMSC."
   stages.write_report(config, 1, [*lines, f"\n{paper}"])
 
 
 def _instances(
-  path: Path, scene: str, building: ClusterSettings, vehicle: ClusterSettings
+  path: Path,
+  scene: str,
+  building: ClusterSettings,
+  vehicle: ClusterSettings,
+  scheme: str,
 ) -> dict:
-  classes, count_256 = _classes(path)
+  count_256 = _count(path)
+  classes, why = stpls3d.which_classes(count_256, path, scheme)
   source = stages.open_source(path, scene)
   wanted = {"Building": classes.building, "Car": classes.vehicle}
   parts = {category: [] for category in wanted}
@@ -78,6 +93,7 @@ def _instances(
   return {
     "scene": scene,
     "six_classes": classes.six,
+    "classes_by": why,
     "points_by_class": {str(k): int(count_256[k]) for k in np.flatnonzero(count_256)},
     "origin": source.origin_3.tolist(),
     "instances": found,
@@ -85,14 +101,14 @@ def _instances(
   }
 
 
-def _classes(path: Path) -> tuple[stpls3d.Classes, np.ndarray]:
+def _count(path: Path) -> np.ndarray:
   count_256 = np.zeros(256, np.int64)
   for rows in open_cloud(path).rows():
     if rows.label_N is None:
       raise UserError(f"{path}: has no class; want the annotated scene")
     known_N = rows.label_N[(rows.label_N >= 0) & (rows.label_N < 256)]
     count_256 += np.bincount(known_N, minlength=256)
-  return stpls3d.which_classes(count_256, path), count_256
+  return count_256
 
 
 def _row(thing: Found, number: int) -> dict:
