@@ -58,7 +58,7 @@ def trace(params: Params, config: ModelConfig, case: cases.Case) -> dict:
     for k, x_UMD in enumerate(mergers):
       found[f"visual.deepstack_merger_list.{k}"] = x_UMD[token_UM]
     found["visual.merger"] = main[token_UM]
-  for k, x_BTD in enumerate(text):
+  for k, (_, x_BTD) in enumerate(text):
     found[f"language_model.layers.{k}"] = x_BTD[:rows, :tokens][case.valid_BT]
   found["language_model.norm"] = hidden[:rows, :tokens][case.valid_BT]
   return found
