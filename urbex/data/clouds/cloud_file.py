@@ -67,16 +67,18 @@ class Rows:
     xyz_N3: float64 in the file's own frame; may hold NaN and infinities.
     rgb_N3: uint8, or uint16 of a depth that only the whole file tells; None for none.
     label_N: int64, None for none.
+    withheld_N: bool, points that the file keeps but says to be deleted; None for none.
   """
 
   first: int
   xyz_N3: np.ndarray
   rgb_N3: np.ndarray | None
   label_N: np.ndarray | None
+  withheld_N: np.ndarray | None = None
 
   def after(self, count: int) -> "Rows":
     """Returns these rows without the first `count`."""
-    parts = (self.rgb_N3, self.label_N)
+    parts = (self.rgb_N3, self.label_N, self.withheld_N)
     return Rows(
       self.first + count,
       self.xyz_N3[count:],

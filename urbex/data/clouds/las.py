@@ -222,11 +222,13 @@ class LasFile(CloudFile):
       rgb_N3 = np.empty((len(points), 3), np.uint16)
       for channel, name in enumerate(("red", "green", "blue")):
         rgb_N3[:, channel] = points[name]
-    return Rows(first, xyz_N3, rgb_N3, np.asarray(points["classification"], np.int64))
+    label_N = np.asarray(points["classification"], np.int64)
+    withheld_N = np.asarray(points["withheld"], bool)
+    return Rows(first, xyz_N3, rgb_N3, label_N, withheld_N)
 
 
 def _selection():
   """The fields that are unpacked, where the format can leave others packed."""
   from laspy import DecompressionSelection as Fields
 
-  return Fields.base() | Fields.Z | Fields.CLASSIFICATION | Fields.RGB
+  return Fields.base() | Fields.Z | Fields.CLASSIFICATION | Fields.FLAGS | Fields.RGB

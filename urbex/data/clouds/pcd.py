@@ -23,6 +23,8 @@ KINDS = {
 }  # fmt: skip
 # LZF copies at most 264 bytes for 3: nothing unpacks to more than this many times.
 MOST_PACKED = 90
+# Unpacked bytes that a compressed file may have: its format is read whole or not.
+MOST_UNPACKED = 256 << 20
 
 
 def _read_header(path: Path) -> tuple[dict[str, list[str]], int, int]:
@@ -153,6 +155,12 @@ def _check_packed(path: Path, offset: int, size: int, points: int, wanted: int) 
     head = file.read(8)
   packed, unpacked = np.frombuffer(head.ljust(8, b"\0"), "<u4").astype(np.int64)
   _check_size(path, points, wanted, int(unpacked))
+  if unpacked > MOST_UNPACKED:
+    raise UserError(
+      f"{path}: unpacks to {unpacked:,} bytes, all at once as its format wants it; at "
+      f"most {MOST_UNPACKED:,} are: write it uncompressed with "
+      "pcl_convert_pcd_ascii_binary IN.pcd OUT.pcd 1"
+    )
   if packed > size - offset - 8 or unpacked > packed * MOST_PACKED:
     raise UserError(
       f"{path}: {packed:,} compressed bytes are promised for {points:,} points, the "
@@ -173,9 +181,12 @@ def open_pcd(path: Path) -> CloudFile:
   try:
     points = int(found["POINTS"][0])
     form = found["DATA"][0].lower()
+    if points < 0:
+      raise ValueError
   except (KeyError, IndexError, ValueError) as error:
     raise UserError(
-      f"{path}: the PCD header lacks a number of POINTS or a form of DATA"
+      f"{path}: the PCD header lacks a number of POINTS or a form of DATA: POINTS is "
+      f"{' '.join(found.get('POINTS', ['not there']))[:40]}"
     ) from error
   fields = tuple(Field(n, dtype[n].base.name) for n in dtype.names)
   header = Header(path, f"PCD, {form}", points, points, fields)

@@ -152,6 +152,11 @@ def _place(
   if len(xyz_N3):
     _check_area(path, facts, xyz_N3[:, :2])
   z_unit_m = header.z_unit_m or facts.z_unit_m
+  if facts.kind == "geographic" and unit_m:
+    raise UserError(
+      f"{path}: is in degrees ({facts.name}), which have no metres; leave "
+      f"--config.read.unit_m={unit_m:g} out, or name the system of its metres: {_CRS}"
+    )
   if facts.kind == "geographic" and len(xyz_N3):
     middle_12 = np.median(xyz_N3[:, :2], axis=0)[None]
     lon, lat = geo_crs.transform(facts.crs, "EPSG:4326", middle_12)[0]
@@ -225,8 +230,9 @@ def place_all(
     unit_m: metres a unit, instead of what the CRS says; 0 believes it.
 
   Raises:
-    UserError: an unknown CRS; points outside its area; degrees or y up without a word
-      about it; some files with a CRS and some without; files too far apart.
+    UserError: an unknown CRS; points outside its area; a unit for degrees; degrees or
+      y up without a word about it; some files with a CRS and some without; files too
+      far apart.
   """
   known = [crs or file.header.crs for file in files]
   if any(known) and not all(known):

@@ -18,7 +18,7 @@ from urbex.data.records import NO_LABEL, CloudChunk
 
 # What is looked at of each file before reading: many tiles must fit in memory.
 SAMPLED_RUNS, SAMPLED_ROWS = 64, 256
-RECIPE = 1  # raise it when the same files should give other points
+RECIPE = 2  # raise it when the same files should give other points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,10 @@ class ReadSettings:
 
 
 def _finite(rows: Rows, most: int) -> np.ndarray:
-  xyz_N3 = rows.xyz_N3[np.isfinite(rows.xyz_N3).all(axis=1)]
+  keep_N = np.isfinite(rows.xyz_N3).all(axis=1)
+  if rows.withheld_N is not None:
+    keep_N &= ~rows.withheld_N
+  xyz_N3 = rows.xyz_N3[keep_N]
   return xyz_N3[:: len(xyz_N3) // most + 1]
 
 
@@ -178,6 +181,9 @@ class FileSource:
     path = part.file.header.path
     keep_N = np.isfinite(rows.xyz_N3).all(axis=1)
     left_out = {"not finite": int((~keep_N).sum())}
+    if rows.withheld_N is not None:
+      left_out["withheld"] = int((rows.withheld_N & keep_N).sum())
+      keep_N &= ~rows.withheld_N
     if rows.label_N is None:
       label_N = np.full(len(keep_N), NO_LABEL, np.uint8)
     else:

@@ -15,6 +15,7 @@ from urbex.data.clouds.stream import ReadSettings
 from urbex.geo import crs as geo_crs
 
 CELL_POINTS = 8  # points, or places of a sample, that a cell of ground has on average
+SIDE_STEPS = 21  # along each side of a box that is projected
 FINE_STEP_M = 0.01  # coarser coordinates are worth a word
 
 
@@ -56,10 +57,14 @@ class _Look:
 
   def __init__(self, file: CloudFile):
     self.xyz_N3, self.classes, self.top, self.rows = np.zeros((0, 3)), Counter(), -1, 0
-    parts = []
+    self.finite, parts = 0, []
     for rows in file.rows() if file.is_small else file.sample():
       self.rows += len(rows.xyz_N3)
-      parts.append(rows.xyz_N3[np.isfinite(rows.xyz_N3).all(axis=1)])
+      finite_N = np.isfinite(rows.xyz_N3).all(axis=1)
+      self.finite += int(finite_N.sum())
+      if rows.withheld_N is not None:
+        finite_N &= ~rows.withheld_N
+      parts.append(rows.xyz_N3[finite_N])
       if rows.label_N is not None:
         values, counts = np.unique(rows.label_N, return_counts=True)
         self.classes.update(dict(zip(values.tolist(), counts.tolist())))
@@ -109,11 +114,13 @@ def spacing(xyz_N3: np.ndarray, points: int, cells: int) -> float | None:
 
 def _notes(look: _Look, file: CloudFile) -> list[str]:
   header, notes = file.header, list(file.header.notes)
-  bad = look.rows - len(look.xyz_N3)
+  bad, withheld = look.rows - look.finite, look.finite - len(look.xyz_N3)
   if look.rows == 0:
     notes.append("it holds no points")
   if bad:
     notes.append(f"{bad:,} of the rows looked at are not finite; they are left out")
+  if withheld:
+    notes.append(f"{withheld:,} of the rows looked at are withheld; they are left out")
   if look.top == 0:
     notes.append("its colours are all zero: a scene is coloured by class and height")
   if len(look.xyz_N3) == 0:
@@ -157,15 +164,17 @@ def survey(file: CloudFile, settings: ReadSettings) -> Survey:
     notes += place.notes
     crs = _name(place.crs) if place.crs else None
     if low_3 is not None:
-      metres = _metres(place, low_3, high_3)
+      world_N3 = place.world(look.xyz_N3)
+      declared = header.bounds and not look.whole
+      metres = (
+        _metres(place, low_3, high_3)
+        if declared
+        else (world_N3.min(axis=0), world_N3.max(axis=0))
+      )
       points = header.about if header.points is None else header.points
       # Rows that follow each other are near each other: a run of them is one place.
       cells = (len(look.xyz_N3) if look.whole else look.places) / CELL_POINTS
-      spacing_m = spacing(
-        place.world(look.xyz_N3),
-        look.rows if look.whole else points,
-        cells,
-      )
+      spacing_m = spacing(world_N3, look.rows if look.whole else points, cells)
     if metres and np.max(metres[1] - metres[0]) > FAR_M:
       notes.append(
         f"it spans more than {FAR_M / 1000:.0f} km: it has stray points or wrong bounds"
@@ -180,12 +189,18 @@ def survey(file: CloudFile, settings: ReadSettings) -> Survey:
 def _metres(
   place: Placement, low_3: np.ndarray, high_3: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
-  """Returns bounds in world metres; None where declared ones have no image."""
+  """Returns a box's bounds in world metres; None where it has no image there.
+
+  A projection bends the box's sides, so they are followed, not just the corners.
+  """
+  share_S = np.linspace(0, 1, SIDE_STEPS)
+  steps_SSS3 = np.stack(np.meshgrid(share_S, share_S, share_S, indexing="ij"), axis=-1)
+  inside_N3 = low_3 + steps_SSS3.reshape(-1, 3) * (high_3 - low_3)
   try:
-    corners_23 = place.world(np.array([low_3, high_3]))
+    world_N3 = place.world(inside_N3)
   except ValueError:
     return None
-  return corners_23.min(axis=0), corners_23.max(axis=0)
+  return world_N3.min(axis=0), world_N3.max(axis=0)
 
 
 def _name(crs: str) -> str:
