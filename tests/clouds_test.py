@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.support.clouds import ply_bytes, town, write_las, write_text
+from tests.support.clouds import ply_bytes, town, write_copc, write_las, write_text
 from urbex import launch
 from urbex.data.clouds import cloud_file, stream
 from urbex.scene.store import open_scene
@@ -98,6 +98,34 @@ def test_noise_is_left_out_unless_asked_for(tmp_path, capsys):
   assert open_scene(out).z_range[0] == pytest.approx(12, abs=0.01)
   scene(capsys, tmp_path, f"--config.input={path}", "--config.read.drop_noise=False")
   assert open_scene(out).meta.points == 600
+
+
+# Point formats of both layouts of the flag, plain, packed and in octree order.
+@pytest.mark.parametrize(
+  ("name", "version", "point_format"),
+  [
+    ("a.las", "1.2", 3),
+    ("a.laz", "1.2", 3),
+    ("a.laz", "1.4", 7),
+    ("a.copc.laz", "", 7),
+  ],
+)
+def test_points_that_were_withheld_are_left_out(
+  tmp_path, capsys, name, version, point_format
+):
+  withheld_N = TOWN[:, 1] > 6_672_010
+  path = tmp_path / name
+  if version:
+    write_las(path, TOWN, version, point_format, withheld_N=withheld_N)
+  else:
+    write_copc(path, TOWN, withheld_N=withheld_N)
+  out, _, text, _ = scene(capsys, tmp_path, f"--config.input={path}")
+  count = int(withheld_N.sum())
+  assert 100 < count < 500 and f"{count} points left out: withheld" in text
+  wanted_N = np.flatnonzero(~withheld_N)
+  assert sorted(open_scene(out).index_N.tolist()) == wanted_N.tolist()
+  _, text, _ = run(capsys, "--config=inspect", f"--config.path={path}")
+  assert f"{count} of the rows looked at are withheld; they are left out" in text
 
 
 def test_a_coloured_and_a_bare_tile_share_a_scene(tmp_path, capsys):

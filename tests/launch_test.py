@@ -35,6 +35,8 @@ def probe(config, run):
     raise OSError(28, "No space left on device", "runs/x/metrics.jsonl")
   if config.osm == "locked":
     raise PermissionError(13, "Permission denied", "runs/x/metrics.jsonl")
+  if config.osm == "long":
+    raise OSError(36, "File name too long", "runs/" + 300 * "x")
 
 
 @pytest.fixture
@@ -159,6 +161,7 @@ def test_another_config_in_the_same_folder_is_refused(config_file, capsys):
     ),
     ("missing", 2, "failed", "city.pbf: no such file"),
     ("full", 2, "failed", "runs/x/metrics.jsonl: no space left on the device"),
+    ("long", 2, "failed", "xxx...: longer than a file's name may be"),
     ("locked", 2, "failed", "runs/x/metrics.jsonl: permission denied"),
   ],
 )

@@ -70,6 +70,7 @@ REFUSALS = {
   errno.ENOTDIR: "is in a file, not in a folder; choose another folder",
   errno.ELOOP: "symbolic links that lead in a circle; name a file",
   errno.EIO: "cannot be read or written (input/output error); check the disk",
+  errno.ENAMETOOLONG: "longer than a file's name may be; choose a shorter one",
   errno.EROFS: "read-only file system; make it writable or choose another folder",
 }
 
@@ -192,6 +193,11 @@ def _once_more(unraisable) -> None:
 _GOES_ON = "the same command goes on from what is done"
 
 
+def _short(name: str | None, most: int = 120) -> str:
+  name = str(name or "a file")
+  return name if len(name) <= most else f"{name[: most - 3]}..."
+
+
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the launcher and returns the process's exit status."""
   argv = sys.argv[1:] if argv is None else list(argv)
@@ -214,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if error.errno not in REFUSALS or "--debug" in argv:
       raise
     print(
-      f"urbex: {error.filename or 'a file'}: {REFUSALS[error.errno]} "
+      f"urbex: {_short(error.filename)}: {REFUSALS[error.errno]} "
       "and run the same command again",
       file=sys.stderr,
     )

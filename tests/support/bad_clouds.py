@@ -36,6 +36,14 @@ def _las(folder: Path, name: str = "t.las", **kinds) -> bytes:
   return raw
 
 
+def _packed_pcd(points: int) -> bytes:
+  """Returns a compressed PCD whose header and sizes agree on that many points."""
+  whole = pcd_bytes(town(), "binary_compressed")
+  start = whole.index(b"_compressed\n") + len(b"_compressed\n")
+  whole = _put(whole, start + 4, "<I", points * 32)
+  return whole.replace(b" 600\n", f" {points}\n".encode())
+
+
 def _laz_1_4(folder: Path) -> bytes:
   return _las(folder, "t.laz", version="1.4", point_format=7)
 
@@ -168,6 +176,13 @@ BAD: dict[str, tuple[str, Callable[[Path], bytes], str]] = {
     "a.pcd",
     lambda d: pcd_bytes(town()).replace(b"POINTS 600", b"POINTS 99999999999999"),
     "promises 99,999,999,999,999",
+  ),
+  "pcd count negative": (
+    "a.pcd", lambda d: pcd_bytes(town()).replace(b"POINTS 600", b"POINTS -600"),
+    "POINTS is -600",
+  ),
+  "pcd packed huge": (
+    "a.pcd", lambda d: _packed_pcd(10_000_000), "unpacks to 320,000,000 bytes",
   ),
   "pcd values absurd": (
     "a.pcd",

@@ -63,6 +63,7 @@ def write_las(
   crs: str | None = None,
   scale: float = 0.001,
   depth: int = 8,
+  withheld_N: np.ndarray | None = None,
 ) -> Path:
   """Writes a LAS file, or a LAZ file where the name says so."""
   import laspy
@@ -75,6 +76,8 @@ def write_las(
   las = laspy.LasData(header)
   las.x, las.y, las.z = table_N7[:, :3].T
   las.classification = table_N7[:, 6].astype(np.uint8)
+  if withheld_N is not None:
+    las.withheld = withheld_N
   if "red" in header.point_format.dimension_names:
     las.red, las.green, las.blue = table_N7[:, 3:6].T * (257 if depth == 16 else 1)
   las.write(path)
@@ -131,7 +134,7 @@ def lzf(data: bytes) -> bytes:
   return bytes(out)
 
 
-def write_copc(path: Path, table_N7: np.ndarray) -> Path:
+def write_copc(path: Path, table_N7: np.ndarray, **marks) -> Path:
   """Writes a COPC file of two octree nodes: LAZ 1.4 with chunks of different sizes.
 
   Layout: https://copc.io (version 1.0).
@@ -139,7 +142,7 @@ def write_copc(path: Path, table_N7: np.ndarray) -> Path:
   import laspy
   import lazrs
 
-  las_path = write_las(path.with_suffix(".las"), table_N7, "1.4", 7)
+  las_path = write_las(path.with_suffix(".las"), table_N7, "1.4", 7, **marks)
   las = laspy.read(las_path)
   las_path.unlink()
   raw_N = np.frombuffer(las.points.array.tobytes(), np.uint8).reshape(len(las), -1)

@@ -146,6 +146,11 @@ def test_degrees_without_a_word_are_refused():
   place_all([sampled(degrees_N3)], crs="EPSG:4326")
 
 
+def test_a_unit_for_degrees_is_refused():
+  error = refused(sampled(lonlat(TOWN_N3), "EPSG:4326"), unit_m=0.3048)
+  assert "is in degrees (WGS 84)" in error and "unit_m=0.3048 out" in error
+
+
 def test_a_cloud_on_its_side_is_refused():
   side_N3 = (TOWN_N3 * (4.0, 4.0, 1.0))[:, [0, 2, 1]]
   assert "y seems to point up" in refused(sampled(side_N3))

@@ -74,6 +74,25 @@ def test_bounds_that_do_not_hold_the_points_are_noted(tmp_path):
   assert "points lie outside the bounds that its header declares" in look(path).notes
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_bounds_in_metres_follow_the_sides_of_a_box_in_degrees(
+  tmp_path, monkeypatch, whole
+):
+  # Two degrees on either side of a zone's middle, where a parallel lies lowest.
+  side_S = np.linspace(0, 1, 41)
+  lon_N, lat_N = (axis.ravel() for axis in np.meshgrid(25 + 4 * side_S, 60 + side_S))
+  table_N7 = np.zeros((lon_N.size, 7))
+  table_N7[:, 0], table_N7[:, 1] = lon_N, lat_N
+  path = write_las(tmp_path / "a.las", table_N7, crs="EPSG:4326", scale=1e-7)
+  if not whole:
+    monkeypatch.setattr(cloud_file, "WHOLE_ROWS", 100)
+  found = look(path)
+  assert found.whole == whole
+  lowest = geo_crs.transform("EPSG:4326", "EPSG:32635", [(27.0, 60.0), (25.0, 60.0)])
+  assert found.metres[0][1] == pytest.approx(lowest[0, 1], abs=0.1)
+  assert lowest[1, 1] - lowest[0, 1] > 1000
+
+
 def test_coordinates_that_cannot_be_placed_are_a_note_not_an_end(tmp_path):
   path = write_las(tmp_path / "a.las", TOWN, crs="EPSG:28992")
   found = look(path)

@@ -193,6 +193,8 @@ def _metres(
 
   A projection bends the box's sides, so they are followed, not just the corners.
   """
+  if not np.isfinite([low_3, high_3]).all():
+    return None
   share_S = np.linspace(0, 1, SIDE_STEPS)
   steps_SSS3 = np.stack(np.meshgrid(share_S, share_S, share_S, indexing="ij"), axis=-1)
   inside_N3 = low_3 + steps_SSS3.reshape(-1, 3) * (high_3 - low_3)
