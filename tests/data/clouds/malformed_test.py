@@ -16,7 +16,19 @@ from urbex.data.clouds.opening import open_cloud
 ALLOCATED = 32e6  # bytes; a claim that is believed takes gigabytes
 
 
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+  """Whatever a first file imports, which would count as allocated by it."""
+  folder = tmp_path_factory.mktemp("good")
+  for name, version, point_format in (("a.las", "1.2", 3), ("b.laz", "1.4", 7)):
+    path = write_las(folder / name, town(60), version, point_format, "EPSG:32635")
+    launch.main(
+      ["--config=scene", f"--config.input={path}", f"--config.output={folder / 's'}"]
+    )
+
+
 @pytest.mark.parametrize("name", BAD)
+@pytest.mark.usefixtures("imported")
 def test_a_bad_file_is_one_clear_line(name, tmp_path, capsys):
   file, make, words = BAD[name]
   path = tmp_path / "in" / file
