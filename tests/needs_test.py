@@ -60,6 +60,23 @@ def test_a_later_steps_settings_are_checked_first(elsewhere, word, message, caps
   assert not list(elsewhere.iterdir())
 
 
+@pytest.mark.parametrize(
+  ("word", "message"),
+  [
+    ("copy.fit.workers=-3", "fit.workers: want at least 1, found -3"),
+    ("look.fit.log_every=0", "fit.log_every: want at least 1, found 0"),
+    ("windows.sides_m=50,20", "windows.sides_m: want 0 < shortest <= longest"),
+    ("windows.near=1,0,1", "windows.near: want a weight of at least 0 for each"),
+    ("questions.near=0,0,0,0", "not all of them 0; found (0.0, 0.0, 0.0, 0.0)"),
+    ("episodes.renamed=2", "demonstrations.renamed: want 0 to 1, found 2"),
+    ("probe=0", "sft.probe: want at least 1, found 0"),
+  ],
+)
+def test_a_warm_starts_stages_are_checked_first(elsewhere, word, message, capsys):
+  assert message in refusal(capsys, "--config=sft_helsinki", f"--config.sft.{word}")
+  assert not list(elsewhere.iterdir())
+
+
 @pytest.mark.parametrize("name", config_files.names())
 def test_every_section_of_every_config_is_checked(name):
   """A section that no step of the config reads is one that should not be there."""

@@ -8,11 +8,13 @@ stays copying.
 
 import dataclasses
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
 from urbex.baselines.expert import Expert, whole_box
 from urbex.core import seeds
+from urbex.core.settings import check_ranges
 from urbex.data import expressions
 from urbex.data.records import Instance, Query
 from urbex.env import prompt
@@ -44,6 +46,17 @@ class DemonstrationSettings:
   renamed: float = 0.5
   category_power: float = 0.7
   grid: int = 1
+
+  def __post_init__(self):
+    check_ranges(
+      "demonstrations",
+      self,
+      batch=(1, inf),
+      scenes=(1, inf),
+      renamed=(0, 1),
+      category_power=(0, inf),
+      grid=(1, 500),
+    )
 
 
 class NameMaker:

@@ -1,6 +1,7 @@
 """The supervised loop: batches made ahead by threads, a step, a log, a checkpoint."""
 
 import dataclasses
+import math
 import signal
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import jax
 
+from urbex.core.settings import check_ranges
 from urbex.loops.checkpoints import CheckpointStore
 from urbex.loops.log import MetricLog
 from urbex.loops.progress import Progress
@@ -33,6 +35,10 @@ class FitSettings:
   save_every: int = 500
   ahead: int = 4
   workers: int = 1
+
+  def __post_init__(self):
+    names = ("steps", "log_every", "save_every", "ahead", "workers")
+    check_ranges("fit", self, **dict.fromkeys(names, (1, math.inf)))
 
 
 def prefetch(

@@ -8,11 +8,13 @@ does after `zoom_in` on a context box; names are made up.
 """
 
 import dataclasses
+from math import inf
 
 import numpy as np
 
 from urbex.baselines.expert import CLOSE_SIDE_M, SPREAD
 from urbex.core import seeds
+from urbex.core.settings import check_ranges
 from urbex.data import expressions
 from urbex.data.expressions import Expression
 from urbex.data.records import CATEGORIES, Instance
@@ -23,7 +25,7 @@ from urbex.env.views import top_down
 from urbex.loops.demonstrate import NameMaker
 from urbex.loops.gaze import Demonstration, Glance, question
 from urbex.loops.policy import Policy
-from urbex.loops.windows import Window, WindowSource
+from urbex.loops.windows import Window, WindowSource, check_windows
 from urbex.rollout.encoder import Encoder
 from urbex.rollout.trajectory import Limits, TrajectoryBuilder
 from urbex.scene.store import Scene
@@ -49,6 +51,10 @@ class LookSettings:
   sides_m: tuple[float, float] = (24.0, 110.0)
   near: tuple[float, ...] = (0.4, 0.45, 0.07, 0.08)
   grid: int = 1
+
+  def __post_init__(self):
+    check_ranges("questions", self, batch=(1, inf), questions=(1, inf), grid=(1, 500))
+    check_windows("questions", self.sides_m, self.near)
 
 
 def ask(window: Window, name: str) -> list[tuple[Expression, int]]:

@@ -8,6 +8,7 @@ reads the very features the language model will be given (merger and deepstack).
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 import jax
@@ -15,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from urbex.core import seeds
+from urbex.core.settings import check_ranges
 from urbex.core.types import Params
 from urbex.data.records import CATEGORIES
 from urbex.loops import dense
 from urbex.loops.policy import Policy
 from urbex.loops.state import TrainState, apply_gradients
-from urbex.loops.windows import Window, WindowSource
+from urbex.loops.windows import Window, WindowSource, check_windows
 from urbex.model.config import ModelConfig
 from urbex.model.qwen3_vl import encode_images
 from urbex.model.vision_layout import VisionLayout, vision_layout
@@ -42,6 +44,10 @@ class PerceiveSettings:
   size_px: int = 160
   sides_m: tuple[float, float] = (24.0, 110.0)
   near: tuple[float, ...] = (0.25, 0.6, 0.05, 0.1)
+
+  def __post_init__(self):
+    check_ranges("windows", self, batch=(1, inf), size_px=(32, 4096))
+    check_windows("windows", self.sides_m, self.near)
 
 
 class PerceiveBatch(NamedTuple):

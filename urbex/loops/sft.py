@@ -8,12 +8,14 @@ training blocks, so nothing held out is ever shown.
 
 import dataclasses
 from collections.abc import Callable
+from math import inf
 
 import jax
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from urbex.core.run import Run
+from urbex.core.settings import check_ranges
 from urbex.core.types import Params
 from urbex.loops.checkpoints import CheckpointStore
 from urbex.loops.demonstrate import DemonstrationSettings, Demonstrator
@@ -75,6 +77,9 @@ class SftSettings:
   limits: Limits = dataclasses.field(default_factory=Limits)
   gaze: float = 0.3
   probe: int = 32
+
+  def __post_init__(self):
+    check_ranges("sft", self, vocab_size=(1, inf), gaze=(0, inf), probe=(1, inf))
 
 
 @dataclasses.dataclass

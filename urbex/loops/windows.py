@@ -5,9 +5,11 @@ quarter turns and mirrored: eight times the data for the price of one.
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
+from urbex.core.errors import UserError
 from urbex.core.types import BoxXY
 from urbex.data.records import CATEGORIES, Instance
 from urbex.geo import boxes
@@ -15,6 +17,24 @@ from urbex.scene.store import Scene
 
 # An object cut by the window's edge still counts when this share of it shows.
 MIN_VISIBLE = 0.5
+
+
+def check_windows(
+  name: str, sides_m: tuple[float, float], near: tuple[float, ...]
+) -> None:
+  """Refuses sides and weights that no window can be drawn with.
+
+  Raises:
+    UserError: names the section `name`, the field and what is wrong with it.
+  """
+  if not 0 < sides_m[0] <= sides_m[1] < math.inf:
+    raise UserError(f"{name}.sides_m: want 0 < shortest <= longest, found {sides_m}")
+  fits = len(near) == len(CATEGORIES) and all(0 <= w < math.inf for w in near)
+  if not fits or not sum(near):
+    raise UserError(
+      f"{name}.near: want a weight of at least 0 for each of {CATEGORIES}, not all of "
+      f"them 0; found {near}"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
