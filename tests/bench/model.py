@@ -249,7 +249,7 @@ def main() -> None:
   """Prints one row a measurement."""
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument("--quick", action="store_true", help="few repetitions")
-  times = 1 if parser.parse_args().quick else 5
+  times = 1 if parser.parse_args().quick else 15
   for size in SIZES:
     measure(size, times)
 
