@@ -142,6 +142,39 @@ def test_first_tokens_skip_no_more_than_causality_hides(config, opening, side, h
       np.testing.assert_allclose(v_JSE, wanted_JSE, **CLOSE)
 
 
+@pytest.mark.parametrize("opens", [True, False])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("layers", [4, 3])  # more than deepstack's three, or as many
+def test_one_token_of_each_row_costs_less_and_is_the_same(layers, side, opens):
+  values = cases.config_dict()
+  values["text_config"]["num_hidden_layers"] = layers
+  config = ModelConfig.from_dict(values)
+  params = cases.params(config)
+  given = cases.inputs(cases.LONG[side], config, width=320)
+  valid_BT = given.tokens.valid_BT
+  last_B = valid_BT.shape[1] - 1 - valid_BT[:, ::-1].argmax(1).astype(np.int32)
+  cache = qwen3_vl.init_cache(config, 3, 330)
+  features = cases.features(params, config, given)
+
+  @cases.jit
+  def run(params, features, last_B):
+    return qwen3_vl.extend(
+      params, config, cache, given.tokens, features, opens=opens, last_B=last_B
+    )
+
+  hidden_BTD, wanted = run(params, features, None)
+  hidden_B1D, grown = run(params, features, last_B)
+  asked_B1D = np.take_along_axis(hidden_BTD, last_B[:, None, None], axis=1)
+  np.testing.assert_allclose(hidden_B1D, asked_B1D, **CLOSE)
+  for one, other in zip(jax.tree.leaves(grown), jax.tree.leaves(wanted)):
+    np.testing.assert_allclose(one, other, **CLOSE)
+  every, few = (
+    run.lower(params, features, asked).compile().cost_analysis()["flops"]
+    for asked in (None, last_B)
+  )
+  assert few < 0.85 * every if layers == 4 else few <= every
+
+
 def test_chunks_padded_on_the_left_and_cut_elsewhere_in_every_row(
   params, extend, whole
 ):

@@ -199,6 +199,7 @@ def extend(
   features: RowFeatures | None,
   *,
   opens: bool = False,
+  last_B: jax.Array | None = None,
 ) -> tuple[jax.Array, Cache]:
   """Appends each row's valid tokens to its cache; prefill and decode alike.
 
@@ -214,14 +215,24 @@ def extend(
     features: the row's image tokens, which image_index_BT points into.
     opens: these are the rows' first tokens: what an empty cache would give, for less
       work. Every row starts anew, what it held is forgotten.
+    last_B: int32 index into T of the one token of each row whose state is wanted;
+      most of the last layer is then not run.
 
   Returns:
-    The hidden states [B, T, D] of the new tokens, and the grown cache.
+    The hidden states of the new tokens, [B, T, D] or, of `last_B` alone, [B, 1, D],
+    and the grown cache.
   """
   model = bind(params, config)
   x_BTD, add_deep, taps = _embed(model, tokens, features)
   return model.language_model.extend(
-    x_BTD, tokens.position_3BT, tokens.valid_BT, add_deep, taps, cache, opens=opens
+    x_BTD,
+    tokens.position_3BT,
+    tokens.valid_BT,
+    add_deep,
+    taps,
+    cache,
+    opens=opens,
+    last_B=last_B,
   )
 
 

@@ -46,6 +46,11 @@ def _within(q_BTHE, k_BSJE, v_BSJE, mask_BTS) -> jax.Array:
   return attention.attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS, before=before)
 
 
+def _all(x: jax.Array) -> jax.Array:
+  """Picks every token."""
+  return x
+
+
 class Attention(nnx.Module):
   """Projections, per-head norms of q and k, rotation."""
 
@@ -59,14 +64,18 @@ class Attention(nnx.Module):
     self.k_norm = layers.RMSNorm(size, config.rms_eps)
     self.size = size
 
-  def __call__(self, x_BTD: jax.Array, rope, attend: Callable) -> jax.Array:
-    shape = (*x_BTD.shape[:2], -1, self.size)
-    x_ND = layers.rows(x_BTD)
-    q_BTHE = layers.rotate(self.q_norm(self.q_proj(x_ND).reshape(shape)), *rope)
-    k_BTJE = layers.rotate(self.k_norm(self.k_proj(x_ND).reshape(shape)), *rope)
-    v_BTJE = self.v_proj(x_ND).reshape(shape)
-    out_BTF = attend(q_BTHE, k_BTJE, v_BTJE)
-    return self.o_proj(layers.rows(out_BTF)).reshape(x_BTD.shape)
+  def __call__(
+    self, x_BTD: jax.Array, rope, attend: Callable, pick: Callable
+  ) -> jax.Array:
+    asked_BQD = pick(x_BTD)
+    q_BQHE = self.q_norm(self._heads(self.q_proj, asked_BQD))
+    q_BQHE = layers.rotate(q_BQHE, *map(pick, rope))
+    k_BTJE = layers.rotate(self.k_norm(self._heads(self.k_proj, x_BTD)), *rope)
+    out_BQF = attend(q_BQHE, k_BTJE, self._heads(self.v_proj, x_BTD))
+    return self.o_proj(layers.rows(out_BQF)).reshape(asked_BQD.shape)
+
+  def _heads(self, project: nnx.Module, x_BTD: jax.Array) -> jax.Array:
+    return project(layers.rows(x_BTD)).reshape(*x_BTD.shape[:2], -1, self.size)
 
 
 class Mlp(nnx.Module):
@@ -92,9 +101,13 @@ class Layer(nnx.Module):
     self.post_attention_layernorm = layers.RMSNorm(config.width, config.rms_eps)
     self.mlp = Mlp(config, rngs)
 
-  def __call__(self, x_BTD: jax.Array, rope, attend: Callable) -> jax.Array:
-    x_BTD = x_BTD + self.self_attn(self.input_layernorm(x_BTD), rope, attend)
-    return x_BTD + self.mlp(self.post_attention_layernorm(x_BTD))
+  def __call__(
+    self, x_BTD: jax.Array, rope, attend: Callable, pick: Callable = _all
+  ) -> jax.Array:
+    """Returns the states after this layer, of the tokens that `pick` takes alone."""
+    more_BQD = self.self_attn(self.input_layernorm(x_BTD), rope, attend, pick)
+    x_BQD = pick(x_BTD) + more_BQD
+    return x_BQD + self.mlp(self.post_attention_layernorm(x_BQD))
 
 
 class TextModel(nnx.Module):
@@ -183,24 +196,34 @@ class TextModel(nnx.Module):
     cache: kv.Cache,
     *,
     opens: bool,
+    last_B: jax.Array | None,
   ) -> tuple[jax.Array, kv.Cache]:
     """Runs new tokens against what each row already holds, and appends them.
 
     Layers are unrolled, so each layer's cache is its own in-place buffer. Where these
     are the rows' first tokens (`opens`), rows start anew whatever the cache held, the
-    t-th token sees no slot beyond the t-th, and what causality hides is skipped.
+    t-th token sees no slot beyond the t-th, and what causality hides is skipped. Of
+    all but the tokens `last_B`, the last layer works out keys and values alone.
     """
     held_B = jnp.zeros_like(cache.length_B) if opens else cache.length_B
     rope = rotation(position_3BT, self.config, x_BTD.dtype)
     slot_BT = kv.slots(held_B, valid_BT, cache.capacity)
     mask_BTS = jnp.arange(cache.capacity)[None, None] <= slot_BT[..., None]
 
+    # What deepstack adds is laid out for every token.
+    early = last_B is not None and taps < self.config.layers
+
+    def pick(x):
+      return jnp.take_along_axis(x, last_B.reshape(-1, *[1] * (x.ndim - 1)), axis=1)
+
     def layer(module, x_BTD, k):
-      grown = []
+      grown, ends = [], early and k == self.config.layers - 1
 
       def attend(q_BTHE, k_BTJE, v_BTJE):
         k_BJES, v_BJSE = kv.write(cache.k[k], cache.v[k], k_BTJE, v_BTJE, slot_BT)
         grown.extend((k_BJES, v_BJSE))
+        if ends:
+          return attention.attend(q_BTHE, k_BJES, v_BJSE, pick(mask_BTS))
         one = q_BTHE.shape[0] * q_BTHE.shape[2] * cache.capacity
         queries = max(16, attention.SCORES // one)
         if opens:
@@ -208,12 +231,14 @@ class TextModel(nnx.Module):
           return attention.attend_causally(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
         return attention.attend_in_turns(q_BTHE, k_BJES, v_BJSE, mask_BTS, queries)
 
-      x_BTD = module(x_BTD, rope, attend)
+      x_BTD = module(x_BTD, rope, attend, pick if ends else _all)
       return (add_deep(x_BTD, k) if k < taps else x_BTD), tuple(grown)
 
     x_BTD, grown = layers.apply_stack(
       self.layers, x_BTD, layer, scan=False, remat=False
     )
+    if last_B is not None and not early:
+      x_BTD = pick(x_BTD)
     keys, values = zip(*grown)
     length_B = held_B + valid_BT.sum(1, dtype=jnp.int32)
     return self.norm(x_BTD), kv.Cache(keys, values, length_B)

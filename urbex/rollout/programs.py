@@ -53,14 +53,13 @@ def _extend(
   rows = None
   if features is not None:
     rows = qwen3_vl.gather_rows(features, chunk.slot_BI)
-  hidden_BTD, cache = qwen3_vl.extend(
-    params, config, slots.cache, chunk.tokens, rows, opens=opens
-  )
   count_B = jnp.sum(chunk.tokens.valid_BT, axis=1)
-  last_B11 = jnp.maximum(count_B - 1, 0)[:, None, None]
-  hidden_BD = jnp.take_along_axis(hidden_BTD, last_B11, axis=1)[:, 0]
+  last_B = jnp.maximum(count_B - 1, 0)
+  hidden_B1D, cache = qwen3_vl.extend(
+    params, config, slots.cache, chunk.tokens, rows, opens=opens, last_B=last_B
+  )
   kept = (count_B == 0)[:, None]
-  return Slots(cache, jnp.where(kept, slots.hidden_BD, hidden_BD))
+  return Slots(cache, jnp.where(kept, slots.hidden_BD, hidden_B1D[:, 0]))
 
 
 @functools.partial(jax.jit, static_argnames="config")
